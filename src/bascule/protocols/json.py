@@ -76,9 +76,7 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def field(
-    decode: Callable[[bytes | msgspec.Raw], T], raw: bytes | msgspec.Raw, param: str
-) -> T:
+def field(decode: Callable[[bytes | msgspec.Raw], T], raw: bytes | msgspec.Raw, param: str) -> T:
     """Decode one field; a fault names it."""
     try:
         return decode(raw)

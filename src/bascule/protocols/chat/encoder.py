@@ -131,9 +131,7 @@ def _choose(fields: dict[str, Any], choice: WireChoice, flags: Flags) -> None:
         fields["tool_choice"] = choice.mode
 
 
-def _text(
-    fields: dict[str, Any], request: TurnRequest, flags: Flags, ignored: list[str]
-) -> None:
+def _text(fields: dict[str, Any], request: TurnRequest, flags: Flags, ignored: list[str]) -> None:
     form = request.text.format
     if form is not None and form.type != "text":
         if form.type == "json_schema" and not flags.structured_output:
@@ -201,7 +199,8 @@ class _Messages:
             elif isinstance(item, Message):
                 self._message(item)
             else:
-                self._flush_results()
+                if not self._waiting:
+                    self._flush_results()
                 self._thought = item
         if self._waiting:
             call_id = next(iter(self._waiting))
@@ -227,39 +226,46 @@ class _Messages:
 
     def _assistant_text(self, item: Message) -> None:
         text = _plain(item.content)
-        if self._waiting or (self._assistant is not None and not self._answered):
+        if self._waiting and self._assistant is not None:
             # Servers want results right behind the calls: the text joins the message before.
-            last = self._assistant
-            if last is not None:
-                last.content = text if not isinstance(last.content, str) else last.content + text
-                return
+            said = self._assistant.content
+            self._assistant.content = said + text if isinstance(said, str) else text
+            return
         self._flush_results()
         self._new_assistant(text)
 
     def _new_assistant(self, text: str | None) -> _Message:
         message = self._assistant = _Message("assistant", text)
-        thought, self._thought = self._thought, None
-        if thought is not None:
-            match self._flags.reasoning_replay:
-                case "reasoning_content":
-                    message.reasoning_content = thought.text or None
-                case "reasoning":
-                    message.reasoning = thought.text or None
-                case "reasoning_details":
-                    message.reasoning_details = thought.details or None
-                case "none":
-                    pass
+        self._attach_thought(message)
         self._done.append(message)
         return message
+
+    def _attach_thought(self, message: _Message) -> None:
+        thought, self._thought = self._thought, None
+        if thought is None:
+            return
+        match self._flags.reasoning_replay:
+            case "reasoning_content":
+                message.reasoning_content = (message.reasoning_content or "") + thought.text
+            case "reasoning":
+                message.reasoning = (message.reasoning or "") + thought.text
+            case "reasoning_details":
+                details = [*(message.reasoning_details or ()), *thought.details]
+                message.reasoning_details = details or None
+            case "none":
+                pass
 
     def _call(self, item: FunctionCall) -> None:
         if item.call_id in self._waiting or item.call_id in self._answered:
             raise invalid(f"Duplicate function call id {item.call_id}.", "input")
-        if self._answered and not self._waiting:
-            self._flush_results()
         message = self._assistant
-        if message is None or self._thought is not None:
+        if not self._waiting and (self._answered or self._thought is not None):
+            self._flush_results()
+            message = None
+        if message is None:
             message = self._new_assistant(None)
+        else:
+            self._attach_thought(message)
         call = _ToolCall(item.call_id, _Named(item.name, item.arguments))
         if message.tool_calls is None:
             message.tool_calls = []

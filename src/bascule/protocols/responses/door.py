@@ -11,7 +11,13 @@ from msgspec import Meta, Raw
 
 from bascule.protocols import json
 from bascule.protocols.errors import ApiError, invalid
-from bascule.protocols.responses.events import ErrorBody, Event, OtherItemEvent, ResponseEvent
+from bascule.protocols.responses.events import (
+    ErrorBody,
+    Event,
+    OtherItemEvent,
+    ResponseEvent,
+    frame,
+)
 from bascule.protocols.responses.items import read_input
 from bascule.protocols.responses.request import (
     ENCRYPTED_REASONING,
@@ -296,12 +302,12 @@ def encode(batch: Iterable[Event]) -> bytes:
     """SSE bytes of a batch: each event with its `event` line, LF line ends."""
     out = bytearray()
     for event in batch:
-        if event.FRAME:
-            out += event.FRAME
-            json.encode_into(event, out, -1)
-        else:
+        if isinstance(event, _UNTYPED):
             name, data = _encode_other(event)
             out += b"event: %b\ndata: %b" % (name.encode(), data)
+        else:
+            out += event.FRAME or frame(event)
+            json.encode_into(event, out, -1)
         out += b"\n\n"
     return bytes(out)
 
@@ -311,12 +317,15 @@ DONE: Final = b"data: [DONE]\n\n"
 
 def encode_json(event: Event) -> bytes:
     """One event as its JSON object."""
-    if event.FRAME:
-        return json.encode(event)
-    return _encode_other(event)[1]
+    if isinstance(event, _UNTYPED):
+        return _encode_other(event)[1]
+    return json.encode(event)
 
 
-def _encode_other(event: Event) -> tuple[str, bytes]:
+_UNTYPED: Final = (ResponseEvent, OtherItemEvent)
+
+
+def _encode_other(event: ResponseEvent | OtherItemEvent) -> tuple[str, bytes]:
     if isinstance(event, ResponseEvent):
         assert event.response is not None  # noqa: S101 -- made in one place, always with one
         return event.name, b'{"type":"%b","response":%b,"sequence_number":%d}' % (
@@ -324,17 +333,15 @@ def _encode_other(event: Event) -> tuple[str, bytes]:
             event.response.encode(),
             event.sequence_number,
         )
-    if isinstance(event, OtherItemEvent):
-        return event.name, json.encode(
-            {
-                "type": event.name,
-                "item_id": event.item_id,
-                "output_index": event.output_index,
-                "sequence_number": event.sequence_number,
-                **event.fields,
-            }
-        )
-    raise TypeError(f"not an event of this protocol: {type(event).__name__}")
+    return event.name, json.encode(
+        {
+            "type": event.name,
+            "item_id": event.item_id,
+            "output_index": event.output_index,
+            "sequence_number": event.sequence_number,
+            **event.fields,
+        }
+    )
 
 
 def error_body(error: ApiError) -> ErrorBody:

@@ -19,6 +19,14 @@ class Event(msgspec.Struct, tag_field="type", gc=False):
     sequence_number: int = -1
 
 
+def frame(event: Event) -> bytes:
+    """The SSE lines before an event's JSON."""
+    cls = type(event)
+    if not cls.FRAME:
+        cls.FRAME = f"event: {cls.__struct_config__.tag}\ndata: ".encode()
+    return cls.FRAME
+
+
 class ItemEvent(Event):
     """An event about one item."""
 
@@ -165,12 +173,3 @@ class RoundFailed(msgspec.Struct):
 
 
 RoundEvent = Event | ReasoningTrace | RoundEnd | RoundFailed
-
-
-def _set_frames(base: type[Event]) -> None:
-    for cls in base.__subclasses__():
-        cls.FRAME = f"event: {cls.__struct_config__.tag}\ndata: ".encode()
-        _set_frames(cls)
-
-
-_set_frames(Event)

@@ -5,7 +5,7 @@ never write the item back, so that what a view does not know survives. Items tha
 are the structs at the end of this file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -37,7 +37,7 @@ class Part(msgspec.Struct, omit_defaults=True):
     filename: str | None = None
 
 
-class Message(msgspec.Struct):
+class Message(msgspec.Struct, tag_field="type", tag="message"):
     """View of a message: the easy, the input and the output form."""
 
     role: Role
@@ -58,7 +58,7 @@ class Reasoning(msgspec.Struct):
     encrypted_content: str | None = None
 
 
-class FunctionCall(msgspec.Struct):
+class FunctionCall(msgspec.Struct, tag_field="type", tag="function_call", omit_defaults=True):
     """View of a function call."""
 
     call_id: str
@@ -67,14 +67,14 @@ class FunctionCall(msgspec.Struct):
     namespace: str | None = None
 
 
-class FunctionCallOutput(msgspec.Struct):
+class FunctionCallOutput(msgspec.Struct, tag_field="type", tag="function_call_output"):
     """View of a function call's output."""
 
     call_id: str
     output: str | list[Part]
 
 
-class Thought(msgspec.Struct, tag_field="kind", tag="thought"):
+class Thought(msgspec.Struct, tag_field="type", tag="thought"):
     """Reasoning as it goes back to a model: its text, and the upstream's own details if it wants
     them back."""
 
@@ -85,6 +85,7 @@ class Thought(msgspec.Struct, tag_field="kind", tag="thought"):
 Flat = Message | Thought | FunctionCall | FunctionCallOutput
 
 V = TypeVar("V", bound=msgspec.Struct)
+_Class = type  # inside Item the name `type` is a field
 
 
 class Item:
@@ -105,11 +106,12 @@ class Item:
         self.model = model
         self._view: msgspec.Struct | None = None
 
-    def view(self, type_: type[V], param: str = "input") -> V:
+    def view(self, type_: _Class[V], param: str = "input") -> V:
         """The item as `type_`. Raises ApiError 400 that names the field below `param`."""
-        if not isinstance(self._view, type_):
-            self._view = json.field(_decoder(type_), self.raw, param)
-        return self._view
+        view = self._view
+        if not isinstance(view, type_):
+            view = self._view = json.field(_decoder(type_), self.raw, param)
+        return view
 
     def __repr__(self) -> str:
         return f"Item({self.type!r}, {self.id!r})"
@@ -118,7 +120,7 @@ class Item:
 _decoders: dict[type, Any] = {}
 
 
-def _decoder(type_: type[V]) -> Any:
+def _decoder(type_: type[V]) -> Callable[[bytes | msgspec.Raw], V]:
     found = _decoders.get(type_)
     if found is None:
         found = _decoders[type_] = json.decoder(type_)

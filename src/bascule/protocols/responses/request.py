@@ -76,4 +76,3 @@ class TurnRequest(msgspec.Struct, kw_only=True):
     @property
     def wants_encrypted_reasoning(self) -> bool:
         return ENCRYPTED_REASONING in self.include
-

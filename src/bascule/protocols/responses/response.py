@@ -7,9 +7,7 @@ import msgspec
 
 from bascule.protocols import json
 
-ResponseStatus = Literal[
-    "queued", "in_progress", "completed", "incomplete", "failed", "cancelled"
-]
+ResponseStatus = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 TERMINAL: Final = frozenset({"completed", "incomplete", "failed", "cancelled"})
 
 
