@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, exists, select, update
 
-from bascule.state.reading import chunks
+from bascule.state.reading import among, listing
 from bascule.state.schema import BORROWED, ITEMS, RESPONSES
 
 _BLANK: Final = {
@@ -49,12 +49,11 @@ def _remove(connection: Connection, response_id: str) -> None:
     connection.execute(delete(ITEMS).where(ITEMS.c.response_id == response_id, _unborrowed()))
     # Takes its own loans along, and leaves what others borrowed from it without a creator.
     connection.execute(delete(RESPONSES).where(RESPONSES.c.id == response_id))
-    for chunk in chunks(returned):
-        connection.execute(
-            delete(ITEMS).where(
-                ITEMS.c.key.in_(chunk), ITEMS.c.response_id.is_(None), _unborrowed()
-            )
-        )
+    if returned:
+        # Not the bare column: every item that is on loan from the dead has no creator.
+        creatorless = ITEMS.c.response_id.concat("").is_(None)
+        statement = delete(ITEMS).where(among(ITEMS.c.key, "keys"), creatorless, _unborrowed())
+        connection.execute(statement, {"keys": listing(returned)})
 
 
 def _unborrowed() -> ColumnElement[bool]:

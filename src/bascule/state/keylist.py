@@ -13,16 +13,14 @@ import msgspec
 _JSON: Final = b"\x00"
 _HEX: Final = b"\x01"
 _MAX_PART: Final = 255
+_SEPARATOR: Final = "\n"
 
 
 def pack(keys: Sequence[str]) -> bytes:
     """The stored form of `keys`; nothing at all for an empty list."""
     if not keys:
         return b""
-    packed = _pack_hex(keys)
-    if packed is not None and unpack(packed) == list(keys):
-        return packed
-    return _JSON + msgspec.json.encode(keys)
+    return _pack_hex(keys) or _JSON + msgspec.json.encode(keys)
 
 
 def unpack(data: bytes) -> list[str]:
@@ -40,17 +38,29 @@ def unpack(data: bytes) -> list[str]:
 
 
 def _pack_hex(keys: Sequence[str]) -> bytes | None:
-    # Works on the joined text, not key by key: a list has thousands of keys. The caller compares
-    # what comes out with what went in, so a list that only looks packable is no danger.
+    # By operations on the joined text: a list has thousands of keys, and a step for each is dear.
     first = keys[0]
     prefix = first[: first.rfind("_") + 1]
     digits = len(first) - len(prefix)
-    if not digits or digits > _MAX_PART or len(prefix) > _MAX_PART or not prefix.isascii():
+    if not digits or max(digits, len(prefix)) > _MAX_PART or set(map(len, keys)) != {len(first)}:
         return None
-    joined = "".join(keys)
+    text = "".join(keys)
+    if prefix:
+        # Each key is the prefix and as many digits as the first: nothing before, nothing between.
+        head, *tails = text.split(prefix)
+        if head or len(tails) != len(keys) or set(map(len, tails)) != {digits}:
+            return None
+        text = "".join(tails)
+    return _packed(prefix, digits, text)
+
+
+def _packed(prefix: str, digits: int, text: str) -> bytes | None:
     try:
-        raw = bytes.fromhex(joined.replace(prefix, "") if prefix else joined)
+        raw = bytes.fromhex(text)
     except ValueError:
+        return None
+    # fromhex also takes capitals and spaces.
+    if raw.hex() != text or digits % 2 or not prefix.isascii() or _SEPARATOR in prefix:
         return None
     return b"".join((_HEX, bytes((len(prefix), digits)), prefix.encode(), raw))
 
@@ -58,5 +68,5 @@ def _pack_hex(keys: Sequence[str]) -> bytes | None:
 def _unpack_hex(data: bytes) -> list[str]:
     start, digits = 3 + data[1], data[2]
     prefix = data[3:start].decode()
-    text = data[start:].hex()
-    return [prefix + text[at : at + digits] for at in range(0, len(text), digits)]
+    text = data[start:].hex(_SEPARATOR, digits // 2)
+    return (prefix + text.replace(_SEPARATOR, _SEPARATOR + prefix)).split(_SEPARATOR)

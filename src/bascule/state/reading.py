@@ -1,31 +1,52 @@
 """What a store reads: functions on an open SQLAlchemy connection, the same for every database."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, select
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Row, Text, bindparam, func, select
 
 from bascule.state.keylist import unpack
 from bascule.state.schema import ITEMS, RESPONSES
 from bascule.state.store import ItemRow, ResponseRow, StoreError
 
-# One statement takes 32766 variables in SQLite and asyncpg; shorter ones are as fast.
-_CHUNK: Final = 1000
 
+def among(column: ColumnElement[str], name: str) -> ColumnElement[bool]:
+    """Whether the column is in the list that parameter `name` holds, made by `listing`.
+
+    One variable, however long the list. SQLite's way; PostgreSQL would say `column = ANY(:name)`.
+    SQLAlchemy's IN renders each value anew, and ends at the number of variables that a statement
+    may have.
+    """
+    listed = func.json_each(bindparam(name, type_=Text)).table_valued("value")
+    return column.in_(select(listed.c.value))
+
+
+def listing(values: Iterable[str]) -> str:
+    """A list as the parameter of `among`."""
+    return msgspec.json.encode(list(values)).decode()
+
+
+# Built once: composing a statement costs more than running it.
+_RESPONSE: Final = select(RESPONSES).where(
+    RESPONSES.c.id == bindparam("response_id"),
+    RESPONSES.c.owner == bindparam("owner"),
+    ~RESPONSES.c.deleted,
+)
 _ITEM: Final = select(ITEMS.c.key, ITEMS.c.id, ITEMS.c.type, ITEMS.c.data, ITEMS.c.origin)
-_RESPONSE: Final = select(RESPONSES).where(~RESPONSES.c.deleted)
-
-
-def chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Cuts a list into what one statement can name."""
-    for start in range(0, len(values), _CHUNK):
-        yield values[start : start + _CHUNK]
+_ITEMS: Final = _ITEM.where(
+    # Not the bare column: the key's own index is the one to use, not the owner's.
+    among(ITEMS.c.key, "keys"),
+    ITEMS.c.owner.concat("") == bindparam("owner"),
+)
+_FOUND: Final = _ITEM.where(ITEMS.c.owner == bindparam("owner"), among(ITEMS.c.id, "ids")).order_by(
+    ITEMS.c.number
+)
 
 
 def read_response(connection: Connection, owner: str, response_id: str) -> ResponseRow | None:
     """The row, unless it is deleted or another's."""
-    wanted = _RESPONSE.where(RESPONSES.c.id == response_id, RESPONSES.c.owner == owner)
-    row = connection.execute(wanted).one_or_none()
+    row = connection.execute(_RESPONSE, {"response_id": response_id, "owner": owner}).one_or_none()
     if row is None:
         return None
     try:
@@ -36,10 +57,8 @@ def read_response(connection: Connection, owner: str, response_id: str) -> Respo
 
 def read_items(connection: Connection, owner: str, keys: Sequence[str]) -> list[ItemRow]:
     """In the order of `keys`; raises StoreError where one is missing."""
-    found: dict[str, ItemRow] = {}
-    for chunk in chunks(keys):
-        wanted = _ITEM.where(ITEMS.c.owner == owner, ITEMS.c.key.in_(chunk))
-        found.update((row[0], _item(row)) for row in connection.execute(wanted))
+    rows = connection.execute(_ITEMS, {"keys": listing(keys), "owner": owner}).all()
+    found = {row[0]: _item(row) for row in rows}
     missing = [key for key in keys if key not in found]
     if missing:
         raise StoreError(f"{len(missing)} stored items are missing, first {missing[0]!r}")
@@ -48,12 +67,9 @@ def read_items(connection: Connection, owner: str, keys: Sequence[str]) -> list[
 
 def find_items(connection: Connection, owner: str, ids: Sequence[str]) -> dict[str, ItemRow]:
     """By public id, the newest of each."""
-    found: dict[str, ItemRow] = {}
-    for chunk in chunks(ids):
-        wanted = _ITEM.where(ITEMS.c.owner == owner, ITEMS.c.id.in_(chunk)).order_by(ITEMS.c.number)
-        # In ascending order of age: a newer row takes an older one's place.
-        found.update((row[1], _item(row)) for row in connection.execute(wanted))
-    return found
+    rows = connection.execute(_FOUND, {"ids": listing(ids), "owner": owner}).all()
+    # In ascending order of age: a newer row takes an older one's place.
+    return {row[1]: _item(row) for row in rows}
 
 
 def _item(row: Sequence[Any]) -> ItemRow:

@@ -4,13 +4,13 @@ The two hot statements are raw and take tuples: SQLAlchemy's own rendering of pa
 as much again as the driver. All turns of a group go through one executemany each.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from bascule.state.keylist import pack
-from bascule.state.reading import chunks
+from bascule.state.reading import among, listing
 from bascule.state.schema import BORROWED, ITEMS, RESPONSES
 from bascule.state.store import Commit, ItemRow, StoreError
 
@@ -34,6 +34,19 @@ INSERT INTO items (key, id, owner, type, data, origin, response_id, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (key) DO NOTHING
 """
+
+_STORED: Final = select(
+    *(ITEMS.c.key, ITEMS.c.id, ITEMS.c.owner, ITEMS.c.type, ITEMS.c.data, ITEMS.c.origin),
+    ITEMS.c.response_id,
+).where(among(ITEMS.c.key, "keys"))
+
+_CREATORS: Final = select(ITEMS.c.key, ITEMS.c.response_id).where(
+    among(ITEMS.c.key, "keys"), ITEMS.c.owner.concat("") == bindparam("owner")
+)
+
+_PARENTLESS: Final = select(RESPONSES.c.id).where(
+    among(RESPONSES.c.id, "ids"), RESPONSES.c.parent_id.concat("").is_(None)
+)
 
 
 def write_turns(connection: Connection, turns: Sequence[Commit]) -> None:
@@ -82,22 +95,11 @@ def _item_values(turn: Commit, item: ItemRow) -> tuple[Any, ...]:
 
 def _refuse_changed(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     # Some keys were stored before: that is right only where it is the same item again.
-    columns = ITEMS.c
-    same = (columns.key, columns.id, columns.owner, columns.type, columns.data, columns.origin)
-    stored = {
-        row.key: tuple(row)
-        for row in _rows(connection, ITEMS, [row[0] for row in rows], *same, columns.response_id)
-    }
+    keys = listing(row[0] for row in rows)
+    stored = {row[0]: tuple(row) for row in connection.execute(_STORED, {"keys": keys})}
     for row in rows:
         if stored[row[0]] != row[:-1]:
             raise StoreError(f"another item is stored under the key {row[0]!r}")
-
-
-def _rows(
-    connection: Connection, table: Table, keys: Sequence[str], *columns: Any
-) -> Iterable[Any]:
-    for chunk in chunks(keys):
-        yield from connection.execute(select(*columns).where(table.c.key.in_(chunk)))
 
 
 def _without_parent(connection: Connection, turns: Sequence[Commit]) -> set[str]:
@@ -106,8 +108,7 @@ def _without_parent(connection: Connection, turns: Sequence[Commit]) -> set[str]
     others = [turn.response.id for turn in turns if turn.response.id not in firsts]
     if not others:
         return firsts
-    wanted = select(RESPONSES.c.id).where(RESPONSES.c.id.in_(others), RESPONSES.c.parent_id == None)  # noqa: E711
-    return firsts.union(connection.execute(wanted).scalars())
+    return firsts.union(connection.execute(_PARENTLESS, {"ids": listing(others)}).scalars())
 
 
 def _strange_keys(turn: Commit, *, inherits: bool) -> list[str]:
@@ -122,12 +123,8 @@ def _strange_keys(turn: Commit, *, inherits: bool) -> list[str]:
 
 def _borrow(connection: Connection, turn: Commit, keys: Sequence[str]) -> None:
     row = turn.response
-    stored: dict[str, str | None] = {}
-    for chunk in chunks(keys):
-        wanted = select(ITEMS.c.key, ITEMS.c.response_id).where(
-            ITEMS.c.owner == row.owner, ITEMS.c.key.in_(chunk)
-        )
-        stored.update((key, creator) for key, creator in connection.execute(wanted))
+    found = connection.execute(_CREATORS, {"keys": listing(keys), "owner": row.owner})
+    stored = {row[0]: row[1] for row in found}
     missing = [key for key in keys if key not in stored]
     if missing:
         raise StoreError(f"response {row.id} lists an item that is not stored: {missing[0]!r}")
