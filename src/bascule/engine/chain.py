@@ -22,7 +22,9 @@ from bascule.state.store import Commit, ItemRow, ResponseRow, Store
 class Chain:
     """The turns before this one, loaded; empty for a turn that continues nothing."""
 
-    items: list[tuple[Item, Origin | None]] = field(default_factory=list[tuple[Item, Origin | None]])
+    items: list[tuple[Item, Origin | None]] = field(
+        default_factory=list[tuple[Item, Origin | None]]
+    )
     keys: list[str] = field(default_factory=list[str])
     continuation: Continuation = field(default_factory=Continuation)
 
@@ -100,6 +102,4 @@ def _input_row(item: Item) -> ItemRow:
 
 def _output_row(item: OutputItem) -> ItemRow:
     origin = None if item.origin is None else json.encode(item.origin)
-    return ItemRow(
-        key=item.id, id=item.id, type=item.type, data=bytes(item.data), origin=origin
-    )
+    return ItemRow(key=item.id, id=item.id, type=item.type, data=bytes(item.data), origin=origin)

@@ -48,14 +48,14 @@ class Inference:
             url=target.url, headers=target.headers, body=body, timeouts=target.timeouts
         )
         exchange = target.client.send(request, self)
-        sink.source = exchange
+        sink.read_from(exchange)
         try:
             await self._done
         except asyncio.CancelledError:
             self._close_items()
             raise
         finally:
-            sink.source = None
+            sink.read_from(None)
             exchange.drop()
 
     # --- the receiver
@@ -91,8 +91,10 @@ class Inference:
         body = b"".join(self._whole)
         if self._status != 200:
             self._fail(self._target.protocol.http_error(self._status, body, self._retry_after))
-        elif not body.lstrip()[:1] == b"{":
-            self._fail(ApiError(502, "The model server's answer is neither JSON nor an event stream."))
+        elif body.lstrip()[:1] != b"{":
+            self._fail(
+                ApiError(502, "The model server's answer is neither JSON nor an event stream.")
+            )
         else:
             events = self._decoder.whole(body)
             self._opened()

@@ -27,15 +27,17 @@ class Notes(msgspec.Struct):
 class Sink(Protocol):
     """Takes a turn's events, synchronously; one that cannot write pauses the source.
 
-    Calls come in this order: `begin` once, `emit` any number of times, `close` once. `refuse` takes
+    Calls come in this order: `read_from` with each round, `begin` once, `emit` any number of times, `close` once. `refuse` takes
     the place of all of them when the turn fails before it began, and ends a sink that does not
     stream at any time. After the reader has gone all calls are harmless.
     """
 
     streams: bool
     """Whether the client reads events as they come; else it sees the result alone."""
-    source: Source | None
-    """Set by the engine for each round."""
+
+    def read_from(self, source: Source | None) -> None:
+        """What the next events come from; None between rounds."""
+        ...
 
     def begin(self, notes: Notes) -> None: ...
 

@@ -38,7 +38,9 @@ class OutputItem(msgspec.Struct):
     origin: Origin | None = None
 
     def item(self) -> Item:
-        return Item(self.type, self.id, bytes(self.data), self.origin.model if self.origin else None)
+        return Item(
+            self.type, self.id, bytes(self.data), self.origin.model if self.origin else None
+        )
 
 
 class TurnState(msgspec.Struct, kw_only=True):
@@ -88,7 +90,7 @@ class Continuation(msgspec.Struct, omit_defaults=True):
             if identity == (None, wire, "function"):
                 self.plain.append(wire)
             else:
-                self.names.append((*identity, wire))
+                self.names.append((identity.namespace, identity.name, identity.kind, wire))
 
 
 decode_continuation = json.decoder(Continuation)

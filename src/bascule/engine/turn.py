@@ -92,7 +92,7 @@ async def run_turn(
     except asyncio.CancelledError:
         await turn.abandon()
         raise
-    except Exception as e:
+    except Exception as e:  # noqa: BLE001 -- the client must hear of it, whatever it was
         _log.exception("turn failed", response_id=turn.state.response_id, exc_info=e)
         await turn.fail(ApiError(500, "The server had an internal error.", code="server_error"))
     finally:
@@ -192,9 +192,7 @@ class _Turn:
 
     def _claimed(self, inputs: Sequence[Item]) -> list[Item]:
         """The input, in which answers to suspended calls say nothing to the model themselves."""
-        awaited = {
-            key for call in self._chain.continuation.suspended for key in call.awaits
-        }
+        awaited = {key for call in self._chain.continuation.suspended for key in call.awaits}
         if not awaited:
             return list(inputs)
         answered: set[str] = set()
@@ -409,9 +407,7 @@ class _Turn:
             raise RuntimeError("the turn is not prepared")
         snapshot = self._snapshot.copy()
         snapshot.status = status
-        snapshot.output = [
-            bytes(item.data) for item in sorted(self.state.output, key=_by_index)
-        ]
+        snapshot.output = [bytes(item.data) for item in sorted(self.state.output, key=_by_index)]
         snapshot.usage = self.state.usage
         return snapshot
 
@@ -446,9 +442,7 @@ class _Turn:
         except StoreError as e:
             _log.error("a turn could not be stored", response_id=snapshot.id, exc_info=e)
             if required:
-                raise ApiError(
-                    500, "The response could not be stored.", code="server_error"
-                ) from e
+                raise ApiError(500, "The response could not be stored.", code="server_error") from e
 
     async def _commit(self, snapshot: Snapshot) -> None:
         request = self._request
@@ -487,9 +481,7 @@ class _Turn:
 def _flat_output(call: RoundCall, outcome: Output | Failed) -> FunctionCallOutput:
     if isinstance(outcome, Output):
         return FunctionCallOutput(call.call.call_id, outcome.output)
-    return FunctionCallOutput(
-        call.call.call_id, json.encode({"error": outcome.message}).decode()
-    )
+    return FunctionCallOutput(call.call.call_id, json.encode({"error": outcome.message}).decode())
 
 
 def _is_client(call: RoundCall) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -84,6 +84,11 @@ def field(decode: Callable[[bytes | msgspec.Raw], T], raw: bytes | msgspec.Raw, 
         raise fault(e, param) from None
     except RecursionError:
         raise _too_deep() from None
+
+
+def as_object(value: Any) -> dict[str, Any] | None:
+    """A decoded value, if it is an object."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def merge(raw: bytes | msgspec.Raw, **changes: Any) -> bytes:

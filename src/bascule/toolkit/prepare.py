@@ -98,22 +98,35 @@ def parse(declarations: Sequence[Raw], handlers: Handlers, param: str = "tools")
 
 
 async def prepare(
-    declarations: Sequence[Raw], handlers: Handlers, names: Ledger, limit: int, param: str = "tools"
+    declarations: Sequence[Raw],
+    handlers: Handlers,
+    names: Ledger,
+    limit: int,
+    later: Sequence[Raw] = (),
 ) -> ToolPlan:
-    """All four stages. New names are assigned in `names`. Raises ApiError 400."""
-    parsed = parse(declarations, handlers, param)
-    parsed = [
+    """All four stages. New names are assigned in `names`. Raises ApiError 400.
+
+    `later` are declarations that came after the list: one that is there already replaces it.
+    """
+    first = await _discovered(parse(declarations, handlers))
+    second = await _discovered(parse(later, handlers, "declared"))
+    return _register(first, second, names, limit)
+
+
+async def _discovered(parsed: Sequence[_Parsed]) -> list[_Parsed]:
+    return [
         _Parsed(p.declaration, p.handler, await p.handler.discover(p.params), p.param)
         if p.handler.discovers
         else p
         for p in parsed
     ]
-    return _register(parsed, names, limit)
 
 
-def _register(parsed: Sequence[_Parsed], names: Ledger, limit: int) -> ToolPlan:
+def _register(
+    first: Sequence[_Parsed], later: Sequence[_Parsed], names: Ledger, limit: int
+) -> ToolPlan:
     found: dict[Identity, tuple[_Parsed, Tool]] = {}
-    for p in parsed:
+    for p in first:
         for tool in p.handler.normalize(p.params):
             if tool.identity in found:
                 raise invalid(
@@ -121,6 +134,9 @@ def _register(parsed: Sequence[_Parsed], names: Ledger, limit: int) -> ToolPlan:
                     p.param,
                     "duplicate_tool",
                 )
+            found[tool.identity] = (p, tool)
+    for p in later:
+        for tool in p.handler.normalize(p.params):
             found[tool.identity] = (p, tool)
     if len(found) > limit:
         raise invalid(f"More than {limit} tools are declared.", "tools", "too_many_tools")
@@ -131,13 +147,9 @@ def _register(parsed: Sequence[_Parsed], names: Ledger, limit: int) -> ToolPlan:
         wire = names.assign(identity)
         functions.append(FunctionSpec(wire, tool.description, tool.parameters, tool.strict))
         entries.append(ToolEntry(identity, wire, p.handler, _ownership(p), p.declaration))
-    echo = json.encode([p.handler.echo(p.declaration, p.params) for p in parsed])
-    return ToolPlan(
-        tuple(functions),
-        ToolRegistry(entries),
-        {entry.identity: entry.wire for entry in entries},
-        echo,
-    )
+    echo = json.encode([p.handler.echo(p.declaration, p.params) for p in (*first, *later)])
+    wires = {entry.identity: entry.wire for entry in entries}
+    return ToolPlan(tuple(functions), ToolRegistry(entries), wires, echo)
 
 
 def _ownership(parsed: _Parsed) -> Ownership:

@@ -25,7 +25,7 @@ FailureKind = Literal[
 ]
 
 
-class UpstreamFailure(Exception):  # noqa: N818 - an outcome as much as an error
+class UpstreamFailure(Exception):
     """The exchange did not end; `answered` says whether a response head had arrived."""
 
     def __init__(self, kind: FailureKind, message: str, *, answered: bool = False) -> None:

@@ -19,7 +19,7 @@ class Target:
     headers: Headers
     flags: Flags
     client: UpstreamClient
-    timeouts: Timeouts = Timeouts()
+    timeouts: Timeouts
 
     def __repr__(self) -> str:
         return f"Target({self.upstream!r}, {self.model!r})"

@@ -294,8 +294,8 @@ def _nested_text(value: Any) -> str:
 def _annotation(annotation: dict[str, Any]) -> dict[str, Any]:
     """Chat nests what Responses has flat."""
     kind = annotation.get("type")
-    nested = annotation.get(str(kind))
-    flat = {"type": kind, **nested} if isinstance(nested, dict) else dict(annotation)
+    nested = json.as_object(annotation.get(str(kind)))
+    flat = dict(annotation) if nested is None else {"type": kind, **nested}
     if kind == "url_citation":
         for key, default in (("start_index", 0), ("end_index", 0), ("url", ""), ("title", "")):
             flat.setdefault(key, default)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bascule.protocols import json
 from bascule.protocols.errors import ApiError
 
 _OVERFLOW: Final = re.compile(
@@ -32,14 +33,14 @@ def in_stream_error(detail: Any, payload: bytes) -> ApiError:
         if detail is None:
             detail = payload.decode(errors="replace")[:2000]
     status = 502
-    code: Any = detail.get("code") if isinstance(detail, dict) else None
+    code = (json.as_object(detail) or {}).get("code")
     if isinstance(code, int) and 400 <= code <= 599:
         status = code
     return _from_detail(detail, status, "The model server reported an error.")
 
 
 def _from_detail(detail: Any, status: int, default: str) -> ApiError:
-    fields: dict[str, Any] = detail if isinstance(detail, dict) else {}
+    fields = json.as_object(detail) or {}
     message = detail if isinstance(detail, str) else fields.get("message")
     if not isinstance(message, str) or not message:
         message = default
@@ -64,10 +65,11 @@ def _read(body: bytes) -> Any:
         value: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if not isinstance(value, dict):
+    fields = json.as_object(value)
+    if fields is None:
         return value if isinstance(value, str) else None
-    for name in ("error", "detail", "message"):
-        inner = value.get(name)
-        if isinstance(inner, (dict, str)) and inner:
-            return value if name == "message" else inner
-    return value
+    for name in ("error", "detail"):
+        inner: Any = fields.get(name)
+        if inner and (isinstance(inner, str) or json.as_object(inner) is not None):
+            return inner
+    return fields
