@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.state.database import counts
-from tests.state.rows import a_turn, commit, listed, whole
 
 from bascule.state.store import Commit, ItemRow, ResponseRow, Store, StoreError
+from tests.state.database import counts
+from tests.state.rows import a_turn, commit, listed, whole
 
 pytestmark = pytest.mark.anyio
 

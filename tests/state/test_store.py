@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.state.rows import a_turn, an_item, commit, listed, whole
 
 from bascule.protocols.ids import mint
 from bascule.state.store import Commit, ItemRow, Store, StoreError
+from tests.state.rows import a_turn, an_item, commit, listed, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bascule.config import Config, ConfigError, UpstreamSection
-from bascule.gateway.serve import build, check, make_client, serve
+from bascule.gateway.serve import build, check, make_client, make_server
 from bascule.telemetry import configure_logging
 from bascule.testing.demo import demo_server
 from bascule.upstreams.catalog import Catalog
@@ -41,7 +41,7 @@ async def run_serve(config: Config, overrides: Overrides, *, no_auth: bool) -> N
         client = make_client()
         stack.push_async_callback(client.aclose)
         config = await with_upstreams(config, overrides, client, stack)
-        await serve(await build(config, client))
+        await make_server(await build(config, client)).serve()
 
 
 def check_config(config: Config) -> None:

@@ -145,8 +145,11 @@ def say_listening(url: str) -> None:
     sys.stdout.flush()
 
 
-async def serve(gateway: Gateway, listening: Callable[[str], None] = say_listening) -> None:
-    """Serve until SIGINT or SIGTERM; then running turns have `drain_seconds` to end."""
+def make_server(
+    gateway: Gateway, listening: Callable[[str], None] = say_listening
+) -> uvicorn.Server:
+    """A server for the gateway; `serve` runs it until SIGINT or SIGTERM (or `should_exit`), after
+    which running turns have `drain_seconds` to end."""
     section = gateway.config.server
     config = uvicorn.Config(
         gateway,  # type: ignore[arg-type]
@@ -162,4 +165,4 @@ async def serve(gateway: Gateway, listening: Callable[[str], None] = say_listeni
         backlog=4096,
         timeout_graceful_shutdown=int(section.drain_seconds),
     )
-    await _Server(config, listening).serve()
+    return _Server(config, listening)
