@@ -1,7 +1,7 @@
 """A real gateway on loopback in front of a model server, and a client that sees its bytes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,7 +101,7 @@ class Api:
         return UpstreamRequest(url=self.url + path, method=method, headers=pairs, body=body)
 
     @asynccontextmanager
-    async def open(self, **fields: Any) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def open(self, **fields: Any) -> AsyncGenerator[AsyncIterator[bytes]]:
         """A stream that the test reads piece by piece; leaving closes the connection."""
         body = msgspec.json.encode(
             {"model": "mock-model", "input": "Hello", "stream": True, **fields}
@@ -118,7 +118,7 @@ async def serving(
     adjust: Callable[[Gateway], None] | None = None,
     upstream_options: dict[str, Any] | None = None,
     **sections: Any,
-) -> AsyncIterator[Api]:
+) -> AsyncGenerator[Api]:
     """A gateway whose upstream `mock` is at `upstream`; keyword arguments are configuration
     sections, `adjust` may change the built gateway before it serves."""
     tree: dict[str, Any] = {"state": {"url": "sqlite://"}, **sections}

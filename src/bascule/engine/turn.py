@@ -233,7 +233,7 @@ class _Turn:
         context = self._context()
         executor, call = binding.executor, suspended.call
         self._running.append(round_call)
-        self.scheduler.resume(
+        self.scheduler.start(
             call,
             binding,
             lambda: executor.resume(call, binding.params, suspended.state, answers, context),

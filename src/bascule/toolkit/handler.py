@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -108,7 +108,7 @@ class ToolHandler(ABC, Generic[P]):
 class Handlers:
     """The handlers of a gateway, by the types they serve."""
 
-    def __init__(self, handlers: Sequence["ToolHandler[object]"]) -> None:
+    def __init__(self, handlers: Sequence["ToolHandler[Any]"]) -> None:
         self._by_type: dict[str, ToolHandler[object]] = {}
         self._by_item: dict[str, ToolHandler[object]] = {}
         for handler in handlers:

@@ -27,39 +27,22 @@ class Scheduler:
     ) -> None:
         """Start a call; `finished` is told the outcome as soon as it is there."""
         executor, params = binding.executor, binding.params
-        self._start(
-            call,
-            binding,
-            lambda: executor.execute(call, params, context),
-            finished,
-        )
+        self.start(call, binding, lambda: executor.execute(call, params, context), finished)
 
-    def resume(
-        self,
-        call: Call,
-        binding: Binding,
-        run: Run,
-        finished: Finished,
-    ) -> None:
-        """Start the rest of a suspended call."""
-        self._start(call, binding, run, finished)
-
-    def _start(self, call: Call, binding: Binding, run: Run, finished: Finished) -> None:
-        task = asyncio.get_running_loop().create_task(self._run(call, binding, run))
+    def start(self, call: Call, binding: Binding, run: Run, finished: Finished) -> None:
+        """The same for any coroutine of the binding's executor, such as the rest of a call that was
+        suspended."""
+        task = asyncio.get_running_loop().create_task(self._run(call, binding, run, finished))
         self._running.add(task)
         self._order.append(task)
+        task.add_done_callback(self._running.discard)
 
-        def done(task: asyncio.Task[Outcome]) -> None:
-            self._running.discard(task)
-            if not task.cancelled():
-                finished(task.result())
-
-        task.add_done_callback(done)
-
-    async def _run(self, call: Call, binding: Binding, run: Run) -> Outcome:
+    async def _run(self, call: Call, binding: Binding, run: Run, finished: Finished) -> Outcome:
         async with self._turn_of(call.name, binding.executor.policy), self._width:
             outcome = await observed(call, binding.executor, run)
-        return self._bounded(outcome)
+        outcome = self._bounded(outcome)
+        finished(outcome)
+        return outcome
 
     def _turn_of(self, name: str, policy: Policy) -> asyncio.Lock:
         if policy == "parallel":

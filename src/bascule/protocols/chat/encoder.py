@@ -256,12 +256,14 @@ class _Messages:
                 pass
 
     def _call(self, item: FunctionCall) -> None:
-        if item.call_id in self._waiting or item.call_id in self._answered:
+        if item.call_id in self._waiting:
             raise invalid(f"Duplicate function call id {item.call_id}.", "input")
         message = self._assistant
         if not self._waiting and (self._answered or self._thought is not None):
             self._flush_results()
             message = None
+        elif item.call_id in self._answered:
+            raise invalid(f"Duplicate function call id {item.call_id}.", "input")
         if message is None:
             message = self._new_assistant(None)
         else:

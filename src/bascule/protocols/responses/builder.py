@@ -123,6 +123,7 @@ class ItemBuilder:
         )
 
     def _open_part(self, kind: str) -> _Message:
+        self._close_whole_calls(None)
         self._close_reasoning()
         message = self._message
         if message is None:
@@ -180,6 +181,7 @@ class ItemBuilder:
         (self._reasoning or self._open_reasoning()).details.extend(details)
 
     def _open_reasoning(self) -> _Reasoning:
+        self._close_whole_calls(None)
         self._close_message()
         reasoning = self._reasoning = _Reasoning(self._index())
         item = ReasoningItem("", [])
@@ -255,8 +257,8 @@ class ItemBuilder:
         call.chunks.append(fragment)
         self.out.append(ArgumentsDelta(-1, "", call.index, fragment))
 
-    def _close_whole_calls(self, but: _Call) -> None:
-        """Servers write one call after the other; one that goes on later is not whole yet."""
+    def _close_whole_calls(self, but: _Call | None) -> None:
+        """Servers write one thing after the other; a call that goes on later is not whole yet."""
         for call in self._calls.values():
             if call is not but and not call.closed and _is_whole("".join(call.chunks)):
                 self._close_call(call)
