@@ -21,6 +21,7 @@ from tests.upstreams.scripted import (
 from bascule.upstreams.client import Timeouts, UpstreamRequest
 from bascule.upstreams.http1 import Http1Client
 from bascule.upstreams.http1_connection import Http1Exchange
+from bascule.upstreams.wire import parse_target
 
 pytestmark = pytest.mark.anyio
 
@@ -287,3 +288,25 @@ async def test_an_ipv6_literal(client: Http1Client) -> None:
         await client.aclose()
     assert record.ended
     assert b"host: [::1]:%d\r\n" % port in server.requests[0]
+
+
+async def test_a_kept_connection_that_is_closing_is_passed_over(client: Http1Client) -> None:
+    async with serve(forever) as server:
+        await get(client, server)
+        (connection,) = client._open
+        connection.transport.abort()
+        assert (await get(client, server)).ended
+    assert len(server.peers) == 2
+
+
+async def test_a_fresh_connection_that_is_closing_fails(client: Http1Client) -> None:
+    """The loop may report its loss before the exchange gets it, and never again."""
+    async with serve(forever) as server:
+        await get(client, server)
+        (connection,) = client._open
+        connection.transport.abort()
+        record = Record()
+        request = UpstreamRequest(url=server.url)
+        target = parse_target(server.url)
+        connection.begin(Http1Exchange(client, request, target, b"", record), reused=False)
+        assert await record.failed() == ("closed", False)
