@@ -7,7 +7,12 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 
-from bascule.upstreams.client import Headers, UpstreamFailure
+from bascule.upstreams.client import (
+    Headers,
+    UpstreamClient,
+    UpstreamFailure,
+    UpstreamRequest,
+)
 
 PATIENCE = 5.0  # seconds; the bound of every wait in these tests
 
@@ -185,3 +190,74 @@ def chunk(data: bytes, extension: bytes = b"") -> bytes:
 
 def each_byte(data: bytes) -> list[bytes]:
     return [data[i : i + 1] for i in range(len(data))]
+
+
+def ask(server: Server, **options: object) -> UpstreamRequest:
+    fields: dict[str, object] = {"url": server.url, "body": b'{"a":1}', **options}
+    return UpstreamRequest(**fields)  # pyright: ignore[reportArgumentType]
+
+
+def play(*pieces: bytes, times: int = 1, then_close: bool = True) -> Script:
+    """Answer with these pieces, so many requests per connection."""
+
+    async def script(peer: Peer) -> None:
+        for _ in range(times):
+            await peer.request()
+            await peer.send(*pieces)
+        if not then_close:
+            await peer.gone()
+
+    return script
+
+
+async def get(client: UpstreamClient, server: Server, **options: object) -> Record:
+    record = Record()
+    client.send(ask(server, **options), record)
+    return await record.finish()
+
+
+class Raising(Record):
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+
+    def head(self, status: int, headers: Headers) -> None:
+        super().head(status, headers)
+        self._maybe("head")
+
+    def data(self, data: bytes) -> None:
+        super().data(data)
+        self._maybe("data")
+
+    def end(self) -> None:
+        self._maybe("end")
+
+    def _maybe(self, where: str) -> None:
+        if where == self.where:
+            raise ZeroDivisionError(where)
+
+
+async def silence(peer: Peer) -> None:
+    await peer.request()
+    await peer.gone()
+
+
+async def half(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(CHUNKED + chunk(b"x"))
+    await peer.gone()
+
+
+async def wait_until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+async def gone_within(server: Server, seconds: float) -> bool:
+    """Whether the server saw the last connection end: its script, waiting in `gone`, returned."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while server._tasks:
+                await asyncio.sleep(0.002)
+    return not server._tasks

@@ -42,11 +42,13 @@ class RetryingClient:
         self.backoff = tuple(backoff)
         self.budget = budget
         self.waiting: set[_Call] = set()
+        self.closed = False
 
     def send(self, request: UpstreamRequest, receiver: Receiver) -> Exchange:
         return _Call(self, request, receiver)
 
     async def aclose(self) -> None:
+        self.closed = True
         for call in tuple(self.waiting):
             call.close()
         await self.client.aclose()
@@ -133,7 +135,7 @@ class _Call:
     def _retry(self, at_least: float) -> bool:
         """Plan another try, if one is left and can start in time."""
         owner = self._owner
-        if self._tries >= len(owner.backoff):
+        if owner.closed or self._tries >= len(owner.backoff):
             return False
         jitter = random.uniform(0.75, 1.25)  # noqa: S311 - no secret
         delay = max(owner.backoff[self._tries] * jitter, at_least)
