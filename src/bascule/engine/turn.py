@@ -301,8 +301,8 @@ class _Turn:
             self._accumulator.finish_call(call, outcome)
 
     async def _settle(self) -> LoopDecision:
-        """Wait for the round's executions, record what it says to the next, and decide."""
-        outcomes = await self._outcomes()
+        """Wait for the round's executions, keep what they left, and decide."""
+        outcomes = await self._outcomes() if self._running else {}
         suspended = 0
         for call, outcome in outcomes.items():
             suspended += self._record(call, outcome)
@@ -310,17 +310,16 @@ class _Turn:
                 await self._declare(outcome.declare)
         calls = self._accumulator.calls
         refused = [call for call in calls if call.refused and call.status != "incomplete"]
-        self._to_model(outcomes, refused)
-        client = sum(_is_client(call) for call in calls)
-        self._running = []
-        end = self._accumulator.end
-        return classify_round(
-            client_calls=client,
+        decision = classify_round(
+            client_calls=sum(map(_is_client, calls)),
             gateway_calls=len(outcomes) + len(refused),
             suspended=suspended,
-            incomplete_reason=getattr(end, "incomplete_reason", None),
+            incomplete_reason=getattr(self._accumulator.end, "incomplete_reason", None),
             rounds_left=self._engine.settings.max_rounds - self.state.round,
         )
+        if decision.step is Step.CONTINUE:
+            self._to_model(outcomes, refused)
+        return decision
 
     async def _outcomes(self) -> dict[RoundCall, Outcome]:
         """Each gateway-owned call and how it ended, in the model's order."""
@@ -334,6 +333,7 @@ class _Turn:
                 outcome = Failed(message="This server has no executor for the tool.")
                 outcomes[call] = outcome
                 self._accumulator.finish_call(call, outcome)
+        self._running = []
         return outcomes
 
     def _record(self, call: RoundCall, outcome: Outcome) -> int:

@@ -52,6 +52,30 @@ class PushProtocol(HttpToolsProtocol):
             self.cycle.scope["extensions"] = extensions  # type: ignore[typeddict-item]
 
 
+class _Cork:
+    """A transport that keeps what is written until it is released."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self._parts: list[bytes] = []
+        self._closing = False
+
+    def write(self, data: bytes) -> None:
+        self._parts.append(data)
+
+    def close(self) -> None:
+        self._closing = True
+
+    def is_closing(self) -> bool:
+        return self._closing or self.transport.is_closing()
+
+    def release(self) -> None:
+        if self._parts:
+            self.transport.write(b"".join(self._parts))
+        if self._closing:
+            self.transport.close()
+
+
 class SendWriter:
     """Writes an HTTP answer through ASGI's `send` from synchronous code.
 
@@ -143,6 +167,18 @@ class PushWriter(SendWriter):
         if cycle is None or cycle.disconnected or cycle.response_complete:
             return
         cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+        cycle, self._cycle = self._cycle, None
+        if cycle is None or cycle.response_started:
+            super().respond(status, headers, body)
+            return
+        # Head and body in one write to the socket.
+        cork = _Cork(cycle.transport)
+        cycle.transport = cork  # type: ignore[assignment]
+        super().respond(status, headers, body)
+        cycle.transport = cork.transport
+        cork.release()
 
     def finish(self) -> None:
         cycle, self._cycle = self._cycle, None  # breaks the cycle of references
