@@ -1,5 +1,6 @@
 """Which tools the demo model calls for a request, and with which arguments."""
 
+import time
 from typing import Any
 
 import msgspec
@@ -283,8 +284,6 @@ def test_a_long_result_is_shortened() -> None:
 
 
 def test_a_hundred_tools_and_a_long_request_are_quick() -> None:
-    import time
-
     tools = [
         function(f"tool_{n}_do", "Does things with words " * 20, alpha=STRING, beta=INTEGER)
         for n in range(100)

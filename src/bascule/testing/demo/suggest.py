@@ -200,7 +200,6 @@ class RequestSuggestions:
             yield matter or facts.text
         yield from facts.next("name")
         yield from facts.next("identifier")
-            return
         content = [word for word in facts.text.split() if word.lower().strip(".,?!") not in STOP]
         if content:
             yield content[-1].strip(".,?!\"'")

@@ -8,6 +8,7 @@ import msgspec
 from bascule.testing.demo.conversation import Conversation, Result
 from bascule.testing.steps import Json
 
+_FIRST = "This is your first message to the demo model."
 _MOST_RESULT = 600
 _NAME = re.compile(r"\b(?:my name is|i am called|call me)\s+([^\W\d_][\w'-]*)", re.IGNORECASE)
 
@@ -76,7 +77,7 @@ def small_talk(talk: Conversation) -> str | None:
         r"\bwhat did i (?:say|ask|write)|\bmy (?:last|previous|first) (?:message|question)", said
     ):
         before = talk.earlier[-1] if talk.earlier else ""
-        return f'Before this you wrote: "{before}"' if before else "This is your first message."
+        return f'I am a demo model, but I know: "{before}"' if before else _FIRST
     if re.match(r"(?:hi|hello|hey|good (?:morning|evening|afternoon|day))\b", said):
         return "Hello! I am a demo model. Ask me for something that one of your tools can do."
     if re.search(r"\bthank(?:s| you)\b", said):

@@ -1,6 +1,7 @@
 """Words of a text, made comparable: split, stemmed, without those that carry no meaning."""
 
 import re
+from functools import lru_cache
 
 _PARTS = re.compile(r"[^\W\d_]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -139,6 +140,7 @@ def words(text: str) -> list[str]:
     return [part.lower() for part in _PARTS.findall(_CAMEL.sub(" ", text))]
 
 
+@lru_cache(maxsize=8192)
 def stem(word: str) -> str:
     """The word without the commonest endings."""
     for ending in ("ations", "ation", "ings", "ing", "ies", "ers", "ed", "es", "er", "s", "e"):
