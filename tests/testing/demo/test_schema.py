@@ -239,7 +239,9 @@ def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(objects, arrays, unions, both)
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    deadline=None, derandomize=True, max_examples=200, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(st.recursive(LEAVES, containers, max_leaves=8), st.sampled_from(["", "go", REQUEST]))
 def test_any_schema(schema: Any, text: str) -> None:
     built = Builder(schema, RequestSuggestions(text, text)).build(schema)
@@ -254,7 +256,9 @@ ANYTHING = st.recursive(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    deadline=None, derandomize=True, max_examples=200, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(st.recursive(LEAVES, containers, max_leaves=6), ANYTHING)
 def test_the_check_agrees_with_jsonschema(schema: Any, value: Any) -> None:
     checker = jsonschema.Draft202012Validator(
