@@ -7,8 +7,6 @@ import pytest
 from dirty_equals import IsPartialDict
 from msgspec.structs import replace
 from openai import AsyncOpenAI
-from tests.testing.fold import fold, of_whole
-from tests.testing.http import ask
 
 from bascule.testing import (
     DIALECTS,
@@ -26,6 +24,8 @@ from bascule.testing import (
     Usage,
 )
 from bascule.testing.steps import Step
+from tests.testing.fold import fold, of_whole
+from tests.testing.http import ask
 
 pytestmark = pytest.mark.anyio
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.testing.fold import fold, of_whole
-from tests.testing.http import ask, get
 
 from bascule.testing import ScriptError, load_script
+from tests.testing.fold import fold, of_whole
+from tests.testing.http import ask, get
 
 pytestmark = pytest.mark.anyio
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 from openai import AsyncOpenAI, InternalServerError
-from tests.testing.http import Client, ask, chat_body, get
 
 from bascule.testing import Delay, Gate, ModelServer, Reply, Request, Stall, silence
+from tests.testing.http import Client, ask, chat_body, get
 
 pytestmark = pytest.mark.anyio
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.testing.fold import fold, of_whole
-from tests.testing.http import Received, ask, get
 
 from bascule.testing import Call, ModelServer, weak
+from tests.testing.fold import fold, of_whole
+from tests.testing.http import Received, ask, get
 
 pytestmark = pytest.mark.anyio
 

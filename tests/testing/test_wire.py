@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.testing.http import Client, Received, ask, chat_body
 
 from bascule.testing import (
     BadJson,
@@ -29,6 +28,7 @@ from bascule.testing import (
     http_json,
     silence,
 )
+from tests.testing.http import Client, Received, ask, chat_body
 
 pytestmark = pytest.mark.anyio
 

@@ -42,7 +42,9 @@ class ApiError(Exception):
         self.retry_after = retry_after
 
     def __repr__(self) -> str:
-        return f"ApiError({self.status}, {self.message!r}, code={self.code!r}, param={self.param!r})"
+        return (
+            f"ApiError({self.status}, {self.message!r}, code={self.code!r}, param={self.param!r})"
+        )
 
 
 def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:

@@ -14,7 +14,7 @@ from bascule.testing.request import Request
 Answerer = Callable[[Request, "Connection"], Awaitable[None]]
 
 
-class ClientGone(Exception):  # noqa: N818 -- an event, not a fault
+class ClientGone(Exception):
     """The client has left."""
 
 

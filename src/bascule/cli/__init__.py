@@ -1,0 +1,5 @@
+"""The `bascule` command."""
+
+from bascule.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,3 @@
+from bascule.cli.main import main
+
+main()

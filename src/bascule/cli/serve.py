@@ -1,0 +1,118 @@
+"""What `serve`, `check-config` and `models` do."""
+
+import ipaddress
+import sys
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+
+from bascule.config import Config, ConfigError, UpstreamSection
+from bascule.gateway.serve import build, check, make_client, make_server
+from bascule.telemetry import configure_logging
+from bascule.testing.demo import demo_server
+from bascule.upstreams.catalog import Catalog
+from bascule.upstreams.client import UpstreamClient
+from bascule.upstreams.discovery import discover, identify
+from bascule.upstreams.routing import Router, base_url
+
+
+class Overrides(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says in place of the configuration."""
+
+    host: str | None = None
+    port: int | None = None
+    upstream: str | None = None
+    profile: str | None = None
+    state: str | None = None
+
+
+def say(line: str) -> None:
+    """A word to the person at the terminal; stdout is for what programs read."""
+    sys.stderr.write(line + "\n")
+
+
+async def run_serve(config: Config, overrides: Overrides, *, no_auth: bool) -> None:
+    """Serve until a signal comes. Raises ConfigError, StoreError, OSError."""
+    configure_logging(config.telemetry.log)
+    config = _apply(config, overrides)
+    refuse_open_door(config, no_auth=no_auth)
+    async with AsyncExitStack() as stack:
+        client = make_client()
+        stack.push_async_callback(client.aclose)
+        config = await with_upstreams(config, overrides, client, stack)
+        await make_server(await build(config, client)).serve()
+
+
+def check_config(config: Config) -> None:
+    """Raises ConfigError."""
+    check(config, make_client())
+
+
+async def list_models(config: Config, overrides: Overrides) -> list[str]:
+    """A line for each model: its name and who has it."""
+    async with AsyncExitStack() as stack:
+        client = make_client()
+        stack.push_async_callback(client.aclose)
+        config = await with_upstreams(config, overrides, client, stack)
+        models = await Catalog(Router(config, client)).models(None)
+    return [f"{model['id']}\t{model['owned_by']}" for model in models]
+
+
+def _apply(config: Config, overrides: Overrides) -> Config:
+    server: dict[str, Any] = {}
+    if overrides.host is not None:
+        server["host"] = overrides.host
+    if overrides.port is not None:
+        server["port"] = overrides.port
+    changes: dict[str, Any] = {"server": msgspec.structs.replace(config.server, **server)}
+    if overrides.state is not None:
+        changes["state"] = msgspec.structs.replace(config.state, url=overrides.state)
+    return msgspec.structs.replace(config, **changes)
+
+
+def refuse_open_door(config: Config, *, no_auth: bool) -> None:
+    """Raises ConfigError for an address that others reach, without keys."""
+    server = config.server
+    if server.api_keys or no_auth or _is_loopback(server.host):
+        return
+    raise ConfigError(
+        f"server.host: {server.host} can be reached from outside and there are no "
+        "server.api_keys; set some, or say --no-auth"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def with_upstreams(
+    config: Config, overrides: Overrides, client: UpstreamClient, stack: AsyncExitStack
+) -> Config:
+    """The configuration with at least one upstream: given, configured, found, or the demo model."""
+    if overrides.upstream is not None:
+        url = base_url(overrides.upstream)
+        profile = overrides.profile or await identify(client, url)
+        section = UpstreamSection(name="upstream", base_url=url, profile=profile)
+        say(f"upstream: {url} ({profile})")
+        return _with(config, [section])
+    if config.upstreams:
+        return config
+    found = await discover(client)
+    for server in found:
+        names = ", ".join(server.models[:5]) or "no models"
+        say(f"found {server.section.profile} at {server.section.base_url}: {names}")
+    if found:
+        return _with(config, [server.section for server in found])
+    demo = await stack.enter_async_context(demo_server())
+    say("no model server found on this machine: serving the demo model, bascule-demo")
+    return _with(config, [UpstreamSection(name="demo", base_url=demo.url, profile="custom")])
+
+
+def _with(config: Config, sections: list[UpstreamSection]) -> Config:
+    return msgspec.structs.replace(config, upstreams=tuple(sections), models=())

@@ -1,0 +1,275 @@
+"""The configuration: a TOML file and `BASCULE__SECTION__KEY` variables, read strictly.
+
+An unknown key, a wrong type or a value out of range is a ConfigError that names the place.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, cast
+
+import msgspec
+from msgspec import Meta
+
+ENV_PREFIX: Final = "BASCULE__"
+
+
+class ConfigError(ValueError):
+    """Says what is wrong, and where."""
+
+
+class Secret:
+    """A value that no repr, log or error shows."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+Positive = Annotated[int, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class ServerSection(_Section, frozen=True):
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8787
+    api_keys: tuple[Secret, ...] = ()
+    sse_done: bool = False
+    """End streams with `data: [DONE]`, as Open Responses asks and OpenAI does not do."""
+    drain_seconds: Seconds = 30
+
+
+class StateSection(_Section, frozen=True):
+    url: str | None = None
+    """By default a SQLite file in the XDG data folder."""
+
+
+class SecuritySection(_Section, frozen=True):
+    keys: tuple[Secret, ...] = ()
+    """Sealing keys, 32 bytes in base64 or hexadecimal: the first seals, all open."""
+
+
+class LimitsSection(_Section, frozen=True):
+    max_body_bytes: Positive = 64 * 1024 * 1024
+    max_items: Positive = 10_000
+    max_tools: Positive = 1024
+    max_concurrent_turns: Positive = 2000
+
+
+class TelemetrySection(_Section, frozen=True):
+    log: Literal["text", "json"] = "text"
+
+
+class UpstreamSection(_Section, frozen=True):
+    name: str
+    base_url: str
+    profile: str = "custom"
+    protocol: Literal["chat"] = "chat"
+    api_key: Secret | None = None
+    """`client` forwards the client's own key."""
+    models: tuple[str, ...] = ("*",)
+    flags: dict[str, Any] = {}
+    timeout: Seconds = 600
+    """To the answer's first byte, and between two reads."""
+
+
+class ModelSection(_Section, frozen=True):
+    name: str
+    upstream: str
+    model: str | None = None
+    """Its name at the upstream, if that differs."""
+    aliases: tuple[str, ...] = ()
+    default: bool = False
+    flags: dict[str, Any] = {}
+
+
+class ToolsSection(_Section, frozen=True):
+    max_rounds: Positive = 10
+    max_concurrent_calls: Positive = 5
+    max_result_bytes: Positive = 1024 * 1024
+    by_type: dict[str, dict[str, Any]] = {}
+    """`[tools.TYPE]`, raw: each handler reads its own."""
+
+
+class Config(_Section, frozen=True):
+    """The whole configuration."""
+
+    server: ServerSection = ServerSection()
+    state: StateSection = StateSection()
+    security: SecuritySection = SecuritySection()
+    limits: LimitsSection = LimitsSection()
+    telemetry: TelemetrySection = TelemetrySection()
+    upstreams: tuple[UpstreamSection, ...] = ()
+    models: tuple[ModelSection, ...] = ()
+    tools: ToolsSection = ToolsSection()
+
+
+def find_file() -> Path | None:
+    """`./bascule.toml`, else `bascule/bascule.toml` in the XDG config folder."""
+    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    for path in (Path("bascule.toml"), Path(home) / "bascule" / "bascule.toml"):
+        if path.is_file():
+            return path
+    return None
+
+
+def data_folder() -> Path:
+    """The XDG data folder of Bascule; not created here."""
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(home) / "bascule"
+
+
+def load(path: Path | None, environ: Mapping[str, str] | None = None) -> Config:
+    """Read a file (none: defaults) and the environment. Raises ConfigError."""
+    environ = os.environ if environ is None else environ
+    tree: dict[str, Any] = {}
+    if path is not None:
+        try:
+            tree = tomllib.loads(path.read_text())
+        except OSError as e:
+            raise ConfigError(f"cannot read {path}: {e.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+            raise ConfigError(f"{path} is not valid TOML: {e}") from None
+    _override(tree, environ)
+    return convert(tree, environ)
+
+
+def convert(tree: dict[str, Any], environ: Mapping[str, str] | None = None) -> Config:
+    """A configuration from nested tables. Raises ConfigError."""
+    environ = os.environ if environ is None else environ
+    tree = dict(tree)
+    tools = tree.get("tools")
+    if isinstance(tools, dict):
+        tree["tools"] = _split_tools(cast("dict[str, Any]", tools))
+    try:
+        config = msgspec.convert(tree, Config, dec_hook=_secret_reader(environ))
+    except msgspec.ValidationError as e:
+        raise ConfigError(_place(str(e))) from None
+    _check(config)
+    return config
+
+
+def _split_tools(tools: dict[str, Any]) -> dict[str, Any]:
+    known = set(ToolsSection.__struct_fields__) - {"by_type"}
+    by_type = {name: value for name, value in tools.items() if name not in known}
+    for name, value in by_type.items():
+        if not isinstance(value, dict):
+            raise ConfigError(f"tools.{name}: unknown key")
+    return {**{k: v for k, v in tools.items() if k in known}, "by_type": by_type}
+
+
+def _check(config: Config) -> None:
+    names = [upstream.name for upstream in config.upstreams]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise ConfigError(f"upstreams[{i}].name: '{name}' is used twice")
+        if not name or "/" in name:
+            raise ConfigError(f"upstreams[{i}].name: '{name}' must not be empty or hold a slash")
+        if not config.upstreams[i].base_url.startswith(("http://", "https://")):
+            raise ConfigError(f"upstreams[{i}].base_url: it must begin with http:// or https://")
+    taken: set[str] = set()
+    for i, model in enumerate(config.models):
+        if model.upstream not in names:
+            raise ConfigError(f"models[{i}].upstream: there is no upstream '{model.upstream}'")
+        for name in (model.name, *model.aliases):
+            if name in taken:
+                raise ConfigError(f"models[{i}]: the name '{name}' is used twice")
+            taken.add(name)
+    if sum(model.default for model in config.models) > 1:
+        raise ConfigError("models: more than one is the default")
+
+
+def _secret_reader(environ: Mapping[str, str]) -> Any:
+    def read(type_: type, value: Any) -> Any:
+        if type_ is not Secret:
+            raise NotImplementedError(type_)
+        if not isinstance(value, str):
+            raise ValueError("expected a text")  # noqa: TRY004 -- msgspec reports ValueErrors
+        kind, _, rest = value.partition(":")
+        if kind == "env":
+            if rest not in environ:
+                raise ValueError(f"the variable {rest} is not set")
+            value = environ[rest]
+        elif kind == "file":
+            try:
+                value = Path(rest).read_text().strip()
+            except OSError as e:
+                raise ValueError(f"cannot read {rest}: {e.strerror}") from None
+        if not value:
+            raise ValueError("the secret is empty")
+        return Secret(value)
+
+    return read
+
+
+def _override(tree: dict[str, Any], environ: Mapping[str, str]) -> None:
+    for name in sorted(environ):
+        if not name.startswith(ENV_PREFIX):
+            continue
+        path = name.removeprefix(ENV_PREFIX).lower().split("__")
+        try:
+            _set(tree, path, _value(environ[name]))
+        except (IndexError, TypeError, ValueError):
+            raise ConfigError(f"{name} does not name a place in the configuration") from None
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _set(tree: dict[str, Any], path: list[str], value: Any) -> None:
+    """Set a place, making tables and lists on the way; a list's next index appends."""
+    if not all(path):
+        raise ValueError(path)
+    at: Any = tree
+    for step, following in zip(path, [*path[1:], None], strict=True):
+        last = following is None
+        new: Any = value if last else ([] if following.isdigit() else {})
+        if isinstance(at, list):
+            at = _at_index(cast("list[Any]", at), int(step), new, last=last)
+        else:
+            table = cast("dict[str, Any]", at)
+            if last:
+                table[step] = new
+            at = table.setdefault(step, new)
+
+
+def _at_index(items: list[Any], index: int, new: Any, *, last: bool) -> Any:
+    if index > len(items):
+        raise IndexError(index)
+    if index == len(items):
+        items.append(new)
+    elif last:
+        items[index] = new
+    return items[index]
+
+
+def _place(message: str) -> str:
+    """`server.port: Expected ...` instead of msgspec's order."""
+    text, found, place = message.partition(" - at `")
+    place = place.rstrip("`").removeprefix("$").removeprefix(".")
+    if "unknown field" in text:
+        field = text.rpartition("`")[0].rpartition("`")[2]
+        return f"{place}.{field}: unknown key" if place else f"{field}: unknown key"
+    return f"{place.removesuffix('[...]')}: {text}" if found else text

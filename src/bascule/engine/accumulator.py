@@ -1,0 +1,328 @@
+"""Turns an upstream's events into the response's: Raw -> Gateway -> Public.
+
+Own ids, output indexes and sequence numbers; calls in the shape in which their tool was declared;
+finished items are kept as their bytes, each encoded once.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from bascule.engine.seal import SealedReasoning, Sealer
+from bascule.engine.state import Origin, OutputItem, TurnState
+from bascule.protocols import json
+from bascule.protocols.ids import mint
+from bascule.protocols.responses.events import (
+    ArgumentsDelta,
+    ArgumentsDone,
+    Event,
+    ItemEvent,
+    OutputItemAdded,
+    OutputItemDone,
+    ReasoningTrace,
+    RoundEnd,
+    RoundEvent,
+    RoundFailed,
+)
+from bascule.protocols.responses.items import (
+    FunctionCall,
+    FunctionCallItem,
+    ItemStatus,
+    MessageItem,
+    ReasoningItem,
+)
+from bascule.toolkit.outcome import Call, Outcome
+from bascule.toolkit.projection import Projection
+from bascule.toolkit.registry import Owner, ToolEntry
+
+Emit = Callable[[Sequence[Event]], None]
+
+
+class RoundCall:
+    """A call of this round, for the engine to route: complete, and in the model's order."""
+
+    __slots__ = ("call", "entry", "record", "refused", "resumed", "slot", "status")
+
+    def __init__(self, call: Call, entry: ToolEntry | None, slot: "Slot") -> None:
+        self.call = call
+        self.entry = entry
+        self.slot = slot
+        self.status: ItemStatus = "in_progress"
+        self.refused = False
+        """The choice does not allow it: it stays hidden and is answered with an error."""
+        self.resumed = False
+        """It was made in an earlier turn, whose history holds it."""
+        self.record: OutputItem | None = None
+        """Its public item, once that is finished."""
+
+
+class Slot:
+    """One output item's place: its id and index, and who shows it."""
+
+    __slots__ = ("_to", "call", "hidden", "item_id", "output_index", "projection", "trace")
+
+    def __init__(self, to: "Accumulator", item_id: str) -> None:
+        self._to = to
+        self.output_index = -1
+        """Given when the item is added: one that is never shown leaves no gap."""
+        self.item_id = item_id
+        self.projection: Projection | None = None
+        self.call: RoundCall | None = None
+        self.trace: ReasoningTrace | None = None
+        self.hidden = False
+
+    # The ItemWriter that projections write through.
+
+    def added(self, item: Any) -> None:
+        self._to.add(self, OutputItemAdded(-1, -1, item))
+
+    def event(self, event: ItemEvent) -> None:
+        event.item_id = self.item_id
+        event.output_index = self.output_index
+        self._to.put(event)
+
+    def done(self, item: Any) -> None:
+        data = Raw(json.encode(item))
+        self._to.keep(self, _head(data).type, data)
+
+
+class Accumulator:
+    """One for each turn. `emit` takes each batch that has become public."""
+
+    def __init__(
+        self,
+        state: TurnState,
+        *,
+        emit: Emit,
+        sealer: Sealer | None,
+        upstream: str,
+        model: str,
+    ) -> None:
+        """`sealer` is given when the client asked for encrypted reasoning."""
+        self._state = state
+        self._emit = emit
+        self._sealer = sealer
+        self._upstream = upstream
+        self._model = model
+        self._out: list[Event] = []
+        self._slots: dict[int, Slot] = {}
+        self._lookup: Callable[[str], ToolEntry | None] = _none
+        self._refused: Callable[[str], bool] = _never
+        self._on_call: Callable[[RoundCall], None] = _ignore
+        self.end: RoundEnd | RoundFailed | None = None
+        self.calls: list[RoundCall] = []
+        self.round_items: list[OutputItem | RoundCall] = []
+        """What this round says to the next one, in the model's order."""
+
+    def begin_round(
+        self,
+        lookup: Callable[[str], ToolEntry | None],
+        refused: Callable[[str], bool],
+        on_call: Callable[[RoundCall], None],
+    ) -> None:
+        """A new answer of the model begins. `on_call` is told of each call that is complete."""
+        self._slots = {}
+        self._lookup = lookup
+        self._refused = refused
+        self._on_call = on_call
+        self.end = None
+        self.calls = []
+        self.round_items = []
+
+    def feed(self, events: Sequence[RoundEvent]) -> None:
+        """One batch from the upstream; what became public is emitted as one batch."""
+        state, out, slots = self._state, self._out, self._slots
+        for event in events:
+            if isinstance(event, ItemEvent):
+                slot = slots[event.output_index]
+                if slot.projection is not None or slot.hidden:
+                    self._projected(slot, event)
+                    continue
+                event.item_id = slot.item_id
+                event.output_index = slot.output_index
+                event.sequence_number = state.sequence_number
+                state.sequence_number += 1
+                out.append(event)
+            else:
+                self._other(event)
+        self.flush()
+
+    def put(self, event: Event) -> None:
+        """Number an event and queue it."""
+        event.sequence_number = self._state.sequence_number
+        self._state.sequence_number += 1
+        self._out.append(event)
+
+    def flush(self) -> None:
+        if self._out:
+            batch, self._out = self._out, []
+            self._emit(batch)
+
+    def _other(self, event: RoundEvent) -> None:
+        if isinstance(event, OutputItemAdded):
+            self._added(event)
+        elif isinstance(event, OutputItemDone):
+            self._done(event)
+        elif isinstance(event, ReasoningTrace):
+            self._slots[event.output_index].trace = event
+        elif isinstance(event, (RoundEnd, RoundFailed)):
+            self.end = event
+        else:
+            raise TypeError(f"an upstream cannot send {type(event).__name__}")
+
+    def add(self, slot: Slot, event: OutputItemAdded) -> None:
+        """Show an item for the first time: it takes the next index."""
+        slot.output_index = event.output_index = self._state.next_index
+        self._state.next_index += 1
+        self.put(event)
+
+    def _added(self, event: OutputItemAdded) -> None:
+        item = event.item
+        if isinstance(item, FunctionCallItem):
+            self._call_added(event, item)
+            return
+        prefix = "msg" if isinstance(item, MessageItem) else "rs"
+        slot = self._slots[event.output_index] = Slot(self, mint(prefix))
+        item.id = slot.item_id
+        self.add(slot, event)
+
+    def _call_added(self, event: OutputItemAdded, item: FunctionCallItem) -> None:
+        slot = self._slots[event.output_index] = Slot(self, mint("fc"))
+        call = RoundCall(
+            Call(call_id=item.call_id, name=item.name, arguments=""),
+            self._lookup(item.name),
+            slot,
+        )
+        call.refused = self._refused(item.name)
+        self._take(call)
+        if slot.projection is None and not slot.hidden:
+            item.id = slot.item_id
+            _restore(item, call.entry)
+            self.add(slot, event)
+
+    def _take(self, call: RoundCall) -> None:
+        """Note a call of the round and let its handler begin to show it."""
+        slot, entry = call.slot, call.entry
+        slot.call = call
+        self.calls.append(call)
+        self.round_items.append(call)
+        slot.hidden = call.refused
+        if entry is None or call.refused:
+            return
+        slot.projection = entry.handler.project(slot, call.call, entry.identity)
+        if slot.projection is not None:
+            slot.item_id = mint(slot.projection.id_prefix)
+            slot.projection.begin()
+        elif entry.ownership.owner is Owner.GATEWAY:
+            slot.hidden = True  # a call that nobody but the gateway has to know of
+
+    def reopen_call(self, call: Call, entry: ToolEntry) -> RoundCall:
+        """A call that was suspended in an earlier turn goes on in this one."""
+        reopened = RoundCall(call, entry, Slot(self, mint("fc")))
+        reopened.resumed = True
+        reopened.status = "completed"
+        self._take(reopened)
+        if reopened.slot.projection is not None:
+            reopened.slot.projection.complete(call.arguments, "completed")
+        self.flush()
+        return reopened
+
+    def _projected(self, slot: Slot, event: ItemEvent) -> None:
+        if isinstance(event, ArgumentsDelta):
+            if slot.projection is not None:
+                slot.projection.arguments(event.delta)
+        elif not isinstance(event, ArgumentsDone):
+            raise TypeError(f"a call cannot have {type(event).__name__}")
+
+    def _done(self, event: OutputItemDone) -> None:
+        slot = self._slots[event.output_index]
+        item = event.item
+        if slot.call is not None:
+            self._call_done(slot, slot.call, item)
+            return
+        item.id = slot.item_id
+        origin = None
+        if isinstance(item, ReasoningItem) and slot.trace is not None:
+            origin = self._reasoning_origin(item, slot.trace)
+        kind = "message" if isinstance(item, MessageItem) else "reasoning"
+        self.keep(slot, kind, Raw(json.encode(item)), origin)
+
+    def _call_done(self, slot: Slot, call: RoundCall, item: FunctionCallItem) -> None:
+        call.call.arguments = item.arguments
+        call.status = item.status
+        if slot.projection is not None:
+            slot.projection.complete(item.arguments, item.status)
+        elif not slot.hidden:
+            item.id = slot.item_id
+            _restore(item, call.entry)
+            self.keep(slot, "function_call", Raw(json.encode(item)))
+        if item.status == "incomplete" and call.record is not None:
+            call.record.origin = Origin(model=[])  # no model could make sense of half a call
+        self._on_call(call)
+
+    def _reasoning_origin(self, item: ReasoningItem, trace: ReasoningTrace) -> Origin:
+        details = [Raw(json.encode(detail)) for detail in trace.details]
+        if self._sealer is not None:
+            sealed = SealedReasoning(self._upstream, self._model, trace.text, details)
+            item.encrypted_content = self._sealer.seal(sealed)
+        return Origin(self._upstream, self._model, details)
+
+    def keep(self, slot: Slot, type_: str, data: Raw, origin: Origin | None = None) -> None:
+        """The finished item: its `done` event, and its place in the response's output."""
+        self.put(OutputItemDone(-1, slot.output_index, data))
+        item = OutputItem(slot.output_index, type_, slot.item_id, data, origin)
+        self._state.output.append(item)
+        if slot.call is None:
+            self.round_items.append(item)
+        else:
+            slot.call.record = item
+
+    def add_item(self, data: bytes, origin: Origin | None) -> None:
+        """An item that is shown whole; it brings its id."""
+        head = _head(data)
+        slot = Slot(self, head.id)
+        self.add(slot, OutputItemAdded(-1, -1, Raw(data)))
+        self.put(OutputItemDone(-1, slot.output_index, Raw(data)))
+        self._state.output.append(
+            OutputItem(slot.output_index, head.type, head.id, Raw(data), origin)
+        )
+
+    def finish_call(self, call: RoundCall, outcome: Outcome) -> None:
+        """The outcome of a gateway-owned call, shown at once."""
+        projection = call.slot.projection
+        if projection is not None:
+            projection.finish(outcome)
+        self.flush()
+
+
+def _restore(item: FunctionCallItem, entry: ToolEntry | None) -> None:
+    """The identity under which the client declared the function."""
+    if entry is not None:
+        item.name = entry.identity.name
+        item.namespace = entry.identity.namespace
+
+
+def flat_call(call: RoundCall) -> FunctionCall:
+    return FunctionCall(call.call.call_id, call.call.name, call.call.arguments)
+
+
+class _Head(msgspec.Struct):
+    type: str
+    id: str
+
+
+_head = json.decoder(_Head)
+
+
+def _none(_: str) -> None:
+    return None
+
+
+def _never(_: str) -> bool:
+    return False
+
+
+def _ignore(_: RoundCall) -> None:
+    return None

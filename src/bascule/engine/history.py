@@ -1,0 +1,107 @@
+"""What came before, as the model's server can read it."""
+
+from collections.abc import Iterable, Sequence
+
+from bascule.engine.seal import Sealer
+from bascule.engine.state import Origin
+from bascule.protocols.errors import invalid
+from bascule.protocols.responses.items import Flat, Item, Message, Part, Reasoning, Thought
+from bascule.toolkit.handler import Handlers
+from bascule.toolkit.names import Ledger
+
+
+class Flattener:
+    """Flattens items for one upstream and model. `warnings` collects what had to be left out."""
+
+    def __init__(
+        self, handlers: Handlers, names: Ledger, sealer: Sealer, upstream: str, model: str
+    ) -> None:
+        self._handlers = handlers
+        self._names = names
+        self._sealer = sealer
+        self._upstream = upstream
+        self._model = model
+        self.warnings: list[str] = []
+
+    def flatten(self, items: Iterable[Item], param: str = "input") -> list[Flat]:
+        """Raises ApiError 400 that names the item which is malformed or unknown."""
+        flat: list[Flat] = []
+        for i, item in enumerate(items):
+            if item.model is not None:
+                flat += item.model
+            else:
+                flat += self._one(item, f"{param}[{i}]")
+        return flat
+
+    def _one(self, item: Item, param: str) -> Sequence[Flat]:
+        if item.type == "message":
+            return [self._message(item, param)]
+        if item.type == "reasoning":
+            return self._reasoning(item.view(Reasoning, param))
+        handler = self._handlers.for_item(item.type)
+        if handler is None:
+            raise invalid(
+                f"Invalid value: '{item.type}'. Items of this type are not supported here.",
+                f"{param}.type",
+                "unsupported_value",
+            )
+        return handler.flatten(item, self._names, param)
+
+    def _message(self, item: Item, param: str) -> Message:
+        message = item.view(Message, param)
+        if not isinstance(message.content, str):
+            for i, part in enumerate(message.content):
+                _check_part(part, f"{param}.content[{i}]")
+        return message
+
+    def _reasoning(self, item: Reasoning) -> Sequence[Flat]:
+        if item.encrypted_content is not None:
+            opened = self._sealer.open(item.encrypted_content)
+            if opened is None:
+                self.warnings.append("reasoning whose encrypted_content does not open was left out")
+                return ()
+            same = (opened.upstream, opened.model) == (self._upstream, self._model)
+            return [Thought(opened.text, opened.details if same else [])]
+        if item.content:
+            return [Thought("".join(part.text for part in item.content))]
+        return ()
+
+    def stored(self, item: Item, origin: Origin | None) -> Item:
+        """An item of our own store, with what was kept of its origin."""
+        if origin is None:
+            return item
+        if origin.model is not None:
+            item.model = origin.model
+        elif item.type == "reasoning":
+            view = item.view(Reasoning)
+            text = "".join(part.text for part in view.content or view.summary)
+            same = (origin.upstream, origin.model_name) == (self._upstream, self._model)
+            item.model = [Thought(text, origin.details if same else [])]
+        return item
+
+
+_TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
+
+
+def _check_part(part: Part, param: str) -> None:
+    """Raises ApiError 400 for a part that cannot reach the model."""
+    if part.type in _TEXT_PARTS:
+        missing = "text" if part.text is None else None
+    elif part.type == "refusal":
+        missing = "refusal" if part.refusal is None else None
+    elif part.type == "input_image":
+        if part.file_id is not None:
+            place = f"{param}.file_id"
+            raise invalid("Files by id are not supported here.", place, "unsupported_value")
+        missing = "image_url" if part.image_url is None else None
+    else:
+        raise invalid(
+            f"Invalid value: '{part.type}'. Content parts of this type are not supported here.",
+            f"{param}.type",
+            "unsupported_value",
+        )
+    if missing:
+        place = f"{param}.{missing}"
+        raise invalid(
+            f"Missing required parameter: '{place}'.", place, "missing_required_parameter"
+        )

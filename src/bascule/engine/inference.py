@@ -1,0 +1,138 @@
+"""One answer of the model: sends the request, pushes what comes into the accumulator."""
+
+import asyncio
+from collections.abc import Callable
+
+from bascule.engine.sinks import Sink
+from bascule.protocols.errors import ApiError
+from bascule.protocols.responses.events import RoundEnd, RoundEvent, RoundFailed
+from bascule.protocols.upstream import Decoder
+from bascule.upstreams.client import Headers, UpstreamFailure, UpstreamRequest
+from bascule.upstreams.target import Target
+
+_MAX_ERROR_BODY = 1024 * 1024
+_MAX_WHOLE_BODY = 256 * 1024 * 1024
+
+
+class Inference:
+    """Receives one exchange. `run` waits for its end; everything else is pushed.
+
+    `opened` is called when the server has accepted the request, `feed` with each batch of events,
+    of which the last holds RoundEnd or RoundFailed.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        decoder: Decoder,
+        *,
+        opened: Callable[[], None],
+        feed: Callable[[list[RoundEvent]], None],
+    ) -> None:
+        self._target = target
+        self._decoder = decoder
+        self._opened = opened
+        self._feed = feed
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._status = 0
+        self._retry_after: str | None = None
+        self._whole: list[bytes] | None = None
+        self._size = 0
+        self._over = False
+
+    async def run(self, body: bytes, sink: Sink) -> None:
+        """Raises ApiError when the server refused or failed before its answer began. A cancelled
+        inference drops its connection."""
+        target = self._target
+        request = UpstreamRequest(
+            url=target.url, headers=target.headers, body=body, timeouts=target.timeouts
+        )
+        exchange = target.client.send(request, self)
+        sink.read_from(exchange)
+        try:
+            await self._done
+        except asyncio.CancelledError:
+            self._close_items()
+            raise
+        finally:
+            sink.read_from(None)
+            exchange.drop()
+
+    # --- the receiver
+
+    def head(self, status: int, headers: Headers) -> None:
+        self._status = status
+        kind = b""
+        for name, value in headers:
+            if name == b"content-type":
+                kind = value.lower()
+            elif name == b"retry-after":
+                self._retry_after = value.decode("latin-1")
+        if status == 200 and b"text/event-stream" in kind:
+            self._opened()
+        else:
+            self._whole = []
+
+    def data(self, data: bytes) -> None:
+        if self._whole is None:
+            self._push(self._decoder.feed(data))
+            return
+        self._size += len(data)
+        if self._size > (_MAX_WHOLE_BODY if self._status == 200 else _MAX_ERROR_BODY):
+            self._fail(ApiError(502, "The model server's answer is too large."))
+            return
+        self._whole.append(data)
+
+    def end(self) -> None:
+        if self._whole is None:
+            self._push(self._decoder.end())
+            self._finish()
+            return
+        body = b"".join(self._whole)
+        if self._status != 200:
+            self._fail(self._target.protocol.http_error(self._status, body, self._retry_after))
+        elif body.lstrip()[:1] != b"{":
+            self._fail(
+                ApiError(502, "The model server's answer is neither JSON nor an event stream.")
+            )
+        else:
+            events = self._decoder.whole(body)
+            self._opened()
+            self._push(events)
+            self._finish()
+
+    def fail(self, failure: UpstreamFailure) -> None:
+        if failure.kind == "receiver":
+            self._set_exception(failure.__cause__ or failure)
+            return
+        late = failure.kind in ("connect_timeout", "first_byte_timeout", "idle_timeout")
+        error = ApiError(504 if late else 502, f"The model server failed: {failure}.")
+        if self._whole is None and self._status:
+            self._close_items()
+            self._push([RoundFailed(error)])
+            self._finish()
+        else:
+            self._fail(error)
+
+    def _close_items(self) -> None:
+        """Items that are open end as cut; an answer that was whole but for its end mark is whole."""
+        self._push([e for e in self._decoder.end() if not isinstance(e, RoundFailed)])
+
+    def _push(self, events: list[RoundEvent]) -> None:
+        if self._over or not events:
+            return
+        self._over = isinstance(events[-1], (RoundEnd, RoundFailed))
+        self._feed(events)
+        if self._over:
+            self._finish()
+
+    def _finish(self) -> None:
+        if not self._done.done():
+            self._done.set_result(None)
+
+    def _fail(self, error: ApiError) -> None:
+        self._set_exception(error)
+
+    def _set_exception(self, error: BaseException) -> None:
+        if not self._done.done():
+            self._done.set_exception(error)

@@ -1,0 +1,97 @@
+"""What of a turn outlives a round: serialisable, and all that a continuation needs."""
+
+import time
+
+import msgspec
+
+from bascule.protocols import json
+from bascule.protocols.responses.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Thought,
+)
+from bascule.protocols.responses.response import Usage
+from bascule.toolkit.names import Identity
+from bascule.toolkit.outcome import SuspendedCall
+
+
+class Origin(msgspec.Struct, omit_defaults=True):
+    """What an item was at its upstream; stored beside it."""
+
+    upstream: str = ""
+    model_name: str = ""
+    details: list[msgspec.Raw] = []
+    """Of a reasoning item: records that this upstream's model alone reads."""
+    model: list[Message | Thought | FunctionCall | FunctionCallOutput] | None = None
+    """What the item says to the model, where the item itself does not."""
+
+
+class OutputItem(msgspec.Struct):
+    """One finished output item."""
+
+    index: int
+    type: str
+    id: str
+    data: msgspec.Raw
+    origin: Origin | None = None
+
+    def item(self) -> Item:
+        return Item(
+            self.type, self.id, bytes(self.data), self.origin.model if self.origin else None
+        )
+
+
+class TurnState(msgspec.Struct, kw_only=True):
+    """The state at a round's boundary."""
+
+    response_id: str
+    owner: str
+    created_at: int = msgspec.field(default_factory=lambda: int(time.time()))
+    round: int = 0
+    sequence_number: int = 0
+    next_index: int = 0
+    usage: Usage | None = None
+    output: list[OutputItem] = []
+    model_items: list[Message | Thought | FunctionCall | FunctionCallOutput] = []
+    """The history as the next round's model will see it."""
+    declared: list[msgspec.Raw] = []
+    """Tools that calls of this turn declared."""
+    suspended: list[SuspendedCall] = []
+
+    def add_usage(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = self.usage or Usage()
+            self.usage.add(usage)
+
+
+NameRow = tuple[str | None, str, str, str]
+"""Namespace, name, kind, wire name."""
+
+
+class Continuation(msgspec.Struct, omit_defaults=True):
+    """What is stored with a response for the turns that continue it."""
+
+    plain: list[str] = []
+    """Names of functions that went out verbatim: most of them."""
+    names: list[NameRow] = []
+    suspended: list[SuspendedCall] = []
+    declared: list[msgspec.Raw] = []
+
+    def name_table(self) -> dict[Identity, str]:
+        table = {Identity(None, name, "function"): name for name in self.plain}
+        for namespace, name, kind, wire in self.names:
+            table[Identity(namespace, name, kind)] = wire
+        return table
+
+    def set_names(self, table: dict[Identity, str]) -> None:
+        for identity, wire in table.items():
+            if identity == (None, wire, "function"):
+                self.plain.append(wire)
+            else:
+                self.names.append((identity.namespace, identity.name, identity.kind, wire))
+
+
+decode_continuation = json.decoder(Continuation)
+decode_origin = json.decoder(Origin)

@@ -1,0 +1,85 @@
+"""A request's body: read whole, decompressed, within the limit."""
+
+import zlib
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import zstandard
+
+from bascule.protocols.errors import ApiError, invalid
+
+Receive = Callable[[], Awaitable[Any]]
+
+
+class ClientGone(Exception):
+    """The client left before its request was whole."""
+
+
+async def read_body(receive: Receive, headers: Iterable[tuple[bytes, bytes]], limit: int) -> bytes:
+    """Raises ApiError 413 over the limit (which holds after decompression), 400 and 415 for a body
+    that cannot be decompressed, ClientGone."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    if message.get("more_body"):
+        parts, size = [body], len(body)
+        while message.get("more_body"):
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            part: bytes = message.get("body", b"")
+            parts.append(part)
+            size += len(part)
+            if size > limit:
+                raise _too_large(limit)
+        body = b"".join(parts)
+    if len(body) > limit:
+        raise _too_large(limit)
+    for name, value in headers:
+        if name == b"content-encoding":
+            body = _decompressed(body, value.strip().lower(), limit)
+    return body
+
+
+def _decompressed(body: bytes, encoding: bytes, limit: int) -> bytes:
+    try:
+        if encoding in (b"identity", b""):
+            return body
+        if encoding in (b"gzip", b"x-gzip", b"deflate"):
+            inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            data = inflate.decompress(body, limit + 1)
+            whole = inflate.eof
+        elif encoding == b"zstd":
+            unpack = zstandard.ZstdDecompressor().decompressobj(read_across_frames=False)
+            data, whole = _unpack(unpack, body, limit), unpack.eof
+        else:
+            raise ApiError(
+                415, f"Content-Encoding '{encoding.decode('latin-1')}' is not supported."
+            )
+    except (zlib.error, zstandard.ZstdError):
+        raise invalid("The request body is not what its Content-Encoding says.") from None
+    if len(data) > limit:
+        raise _too_large(limit)
+    if not whole:
+        raise invalid("The compressed request body is cut off.")
+    return data
+
+
+def _unpack(unpack: Any, body: bytes, limit: int) -> bytes:
+    # In slices, so that a bomb is noticed before it has burst.
+    parts: list[bytes] = []
+    size = 0
+    for at in range(0, len(body), 4096):
+        part: bytes = unpack.decompress(body[at : at + 4096])
+        parts.append(part)
+        size += len(part)
+        if size > limit or unpack.eof:
+            break
+    return b"".join(parts)
+
+
+def _too_large(limit: int) -> ApiError:
+    return ApiError(
+        413, f"The request body is larger than {limit} bytes.", code="request_too_large"
+    )

@@ -1,0 +1,158 @@
+"""Writing to the client without a task switch.
+
+`PushProtocol` is uvicorn's httptools protocol with its flow control made audible, so that a body chunk
+can be written from the upstream's read callback (measured: 22-24 µs of CPU a delta against 28-31 for
+`await send(...)`). It is given to uvicorn as `http=`; under another server `SendWriter` alone serves.
+tests/gateway/test_push.py holds the seam to what uvicorn does.
+"""
+
+import asyncio
+import types
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from typing import Any, Final
+
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+EXTENSION: Final = "bascule.push"
+
+Message = Mapping[str, Any]
+Send = Callable[[Any], Coroutine[Any, Any, None]]
+HeaderList = list[tuple[bytes, bytes]]
+
+
+class _AudibleFlow(FlowControl):
+    """Tells a listener when the transport's buffer is full, and when it has drained."""
+
+    listener: "PushWriter | None" = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self.listener is not None and self.listener.on_pause is not None:
+            self.listener.on_pause()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.listener is not None and self.listener.on_resume is not None:
+            self.listener.on_resume()
+
+
+class PushProtocol(HttpToolsProtocol):
+    """Offers each request's cycle in its scope."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.flow = _AudibleFlow(transport)
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        if self.cycle is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            extensions = {EXTENSION: self.cycle}
+            self.cycle.scope["extensions"] = extensions  # type: ignore[typeddict-item]
+
+
+class SendWriter:
+    """Writes an HTTP answer through ASGI's `send` from synchronous code.
+
+    `send` is driven once; where it would wait, a task waits in its place and later messages queue
+    behind it. `on_pause` and `on_resume` are then called.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._queue: deque[Message] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self.on_pause: Callable[[], None] | None = None
+        self.on_resume: Callable[[], None] | None = None
+
+    def start(self, status: int, headers: HeaderList) -> None:
+        self._drive({"type": "http.response.start", "status": status, "headers": headers})
+
+    def write(self, data: bytes) -> None:
+        self._drive({"type": "http.response.body", "body": data, "more_body": True})
+
+    def finish(self) -> None:
+        self._drive({"type": "http.response.body", "body": b""})
+
+    def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+        """A whole answer."""
+        self.start(status, [*headers, (b"content-length", b"%d" % len(body))])
+        self._drive({"type": "http.response.body", "body": body})
+
+    async def drained(self) -> None:
+        """Wait until all that was written has been taken by the server."""
+        if self._task is not None:
+            await self._task
+
+    def _drive(self, message: Message) -> None:
+        if self._task is not None:
+            self._queue.append(message)
+            return
+        coroutine = self._send(message)
+        try:
+            waits_for = coroutine.send(None)
+        except StopIteration:
+            return
+        if self.on_pause is not None:
+            self.on_pause()
+        self._task = asyncio.get_running_loop().create_task(self._wait(coroutine, waits_for))
+
+    async def _wait(self, coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
+        await _continued(coroutine, waits_for)
+        while self._queue:
+            await self._send(self._queue.popleft())
+        self._task = None
+        if self.on_resume is not None:
+            self.on_resume()
+
+
+@types.coroutine
+def _continued(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """The rest of a coroutine that was driven by hand up to its first wait."""
+    while True:
+        try:
+            sent = yield waits_for
+        except BaseException as e:  # noqa: BLE001 -- a cancellation goes in like a result
+            try:
+                waits_for = coroutine.throw(e)
+            except StopIteration:
+                return
+        else:
+            try:
+                waits_for = coroutine.send(sent)
+            except StopIteration:
+                return
+
+
+class PushWriter(SendWriter):
+    """The same on PushProtocol: body chunks go straight to the transport."""
+
+    def __init__(self, send: Send, cycle: RequestResponseCycle) -> None:
+        super().__init__(send)
+        self._cycle: RequestResponseCycle | None = cycle
+
+    def start(self, status: int, headers: HeaderList) -> None:
+        super().start(status, headers)
+        cycle = self._cycle
+        if cycle is not None and isinstance(cycle.flow, _AudibleFlow):
+            cycle.flow.listener = self
+
+    def write(self, data: bytes) -> None:
+        cycle = self._cycle
+        if cycle is None or cycle.disconnected or cycle.response_complete:
+            return
+        cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def finish(self) -> None:
+        cycle, self._cycle = self._cycle, None  # breaks the cycle of references
+        if cycle is not None and isinstance(cycle.flow, _AudibleFlow):
+            cycle.flow.listener = None
+        super().finish()
+
+
+def writer_for(scope: Mapping[str, Any], send: Send) -> SendWriter:
+    """The fastest writer that the server offers."""
+    extensions = scope.get("extensions")
+    cycle = extensions.get(EXTENSION) if extensions else None
+    return SendWriter(send) if cycle is None else PushWriter(send, cycle)

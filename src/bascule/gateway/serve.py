@@ -1,0 +1,168 @@
+"""Builds a gateway from its configuration and serves it with uvicorn."""
+
+import base64
+import binascii
+import os
+import socket
+import ssl
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+import uvicorn
+
+from bascule.config import Config, ConfigError, Secret, data_folder
+from bascule.engine.seal import Sealer
+from bascule.engine.turn import Engine, EngineSettings
+from bascule.gateway.app import Gateway
+from bascule.gateway.push import PushProtocol
+from bascule.state.sql import open_store
+from bascule.tools.all import all_handlers
+from bascule.upstreams.client import UpstreamClient
+from bascule.upstreams.http1 import Http1Client
+from bascule.upstreams.proxied import ProxiedClient
+from bascule.upstreams.retry import RetryingClient
+from bascule.upstreams.routing import Router
+
+_log = structlog.stdlib.get_logger("bascule.gateway")
+
+_KEY_BYTES = 32
+
+
+def state_url(config: Config) -> str:
+    """The configured database, else a file in the data folder."""
+    return config.state.url or f"sqlite:///{data_folder() / 'state.db'}"
+
+
+def make_client() -> UpstreamClient:
+    """The small client, or aiohttp where the environment names a proxy; both with retries."""
+    names = ("http_proxy", "https_proxy", "all_proxy")
+    if any(os.environ.get(name) or os.environ.get(name.upper()) for name in names):
+        return RetryingClient(ProxiedClient(trust_env=True))
+    return RetryingClient(Http1Client(ssl_context=ssl.create_default_context()))
+
+
+def check(config: Config, client: UpstreamClient) -> Router:
+    """All that can be known to be wrong before anything is served. Raises ConfigError."""
+    for name in config.tools.by_type:
+        if all_handlers().for_type(name) is None:
+            raise ConfigError(f"tools.{name}: there is no tool type of this name")
+        if config.tools.by_type[name]:
+            option = next(iter(config.tools.by_type[name]))
+            raise ConfigError(f"tools.{name}.{option}: unknown key")
+    for i, key in enumerate(config.security.keys):
+        _key(key, f"security.keys[{i}]")
+    return Router(config, client)
+
+
+async def build(config: Config, client: UpstreamClient) -> Gateway:
+    """Opens the store and puts the parts together. Raises ConfigError, StoreError."""
+    router = check(config, client)
+    url = state_url(config)
+    try:
+        store = await open_store(url)
+    except ValueError as e:
+        raise ConfigError(f"state.url: {e}") from None
+    tools = config.tools
+    engine = Engine(
+        handlers=all_handlers(),
+        store=store,
+        sealer=Sealer(_sealing_keys(config, url)),
+        settings=EngineSettings(
+            max_rounds=tools.max_rounds,
+            max_concurrent_calls=tools.max_concurrent_calls,
+            max_result_bytes=tools.max_result_bytes,
+            max_tools=config.limits.max_tools,
+        ),
+    )
+
+    async def close() -> None:
+        await client.aclose()
+        await store.aclose()
+
+    return Gateway(config, engine=engine, router=router, close=close)
+
+
+def _sealing_keys(config: Config, url: str) -> list[bytes]:
+    keys = [_key(key, f"security.keys[{i}]") for i, key in enumerate(config.security.keys)]
+    if keys:
+        return keys
+    _, found, path = url.partition("sqlite:///")
+    if not found or not path.partition("?")[0]:
+        return [os.urandom(_KEY_BYTES)]
+    return [_kept_key(Path(path.partition("?")[0]).absolute().parent / "sealing.key")]
+
+
+def _kept_key(path: Path) -> bytes:
+    """Made once, beside the state, readable by its owner only."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return _key(Secret(path.read_text().strip() or "-"), str(path))
+    key = os.urandom(_KEY_BYTES)
+    with os.fdopen(file, "w") as out:
+        out.write(base64.b64encode(key).decode() + "\n")
+    return key
+
+
+def _key(secret: Secret, place: str) -> bytes:
+    text = secret.reveal()
+    for read in (bytes.fromhex, _base64):
+        try:
+            key = read(text)
+        except ValueError:
+            continue
+        if len(key) == _KEY_BYTES:
+            return key
+    raise ConfigError(f"{place}: expected 32 bytes in base64 or hexadecimal")
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as e:
+        raise ValueError(str(e)) from None
+
+
+class _Server(uvicorn.Server):
+    """Says where it listens, on the first line of stdout."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            self._listening(f"http://{shown}:{port}")
+
+
+def say_listening(url: str) -> None:
+    sys.stdout.write(f"listening on {url}\n")
+    sys.stdout.flush()
+
+
+def make_server(
+    gateway: Gateway, listening: Callable[[str], None] = say_listening
+) -> uvicorn.Server:
+    """A server for the gateway; `serve` runs it until SIGINT or SIGTERM (or `should_exit`), after
+    which running turns have `drain_seconds` to end."""
+    section = gateway.config.server
+    config = uvicorn.Config(
+        gateway,  # type: ignore[arg-type]
+        host=section.host,
+        port=section.port,
+        http=PushProtocol,
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+        backlog=4096,
+        timeout_graceful_shutdown=int(section.drain_seconds),
+    )
+    return _Server(config, listening)

@@ -1,0 +1,302 @@
+"""Chat Completions answers, streamed or whole, as canonical events."""
+
+import json as stdlib_json
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from bascule.protocols import json
+from bascule.protocols.chat.errors import in_stream_error
+from bascule.protocols.errors import ApiError
+from bascule.protocols.responses.builder import ItemBuilder
+from bascule.protocols.responses.events import RoundEnd, RoundEvent, RoundFailed
+from bascule.protocols.responses.response import Usage
+from bascule.protocols.sse import SseReader, SseTooLong
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class _Call(msgspec.Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Delta(msgspec.Struct, gc=False):
+    content: str | list[dict[str, Any]] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_text: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+    function_call: _Function | None = None
+    annotations: list[dict[str, Any]] | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    index: int | None = 0
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _PromptDetails(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class _CompletionDetails(msgspec.Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
+    cached_tokens: int | None = None
+    num_cached_tokens: int | None = None
+    prompt_cache_hit_tokens: int | None = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+_decode = json.decoder(_Chunk)
+
+_INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+class ChatDecoder:
+    """One answer: `feed` its bytes and `end` it, or give it `whole`.
+
+    Each returns a batch of events; the last event of an answer is RoundEnd or RoundFailed, after
+    which everything is ignored.
+    """
+
+    def __init__(self, *, summarise: bool = False) -> None:
+        self._sse = SseReader()
+        self._build = ItemBuilder(summarise=summarise)
+        self._usage: _Usage | None = None
+        self._finish: str | None = None
+        self._marked = False
+        self._over = False
+        self._bare_calls = 0
+        self._moved: dict[int, object] = {}
+
+    def feed(self, data: bytes) -> list[RoundEvent]:
+        """Bytes of a stream, cut anywhere."""
+        return self._guarded(self._read, data)
+
+    def end(self) -> list[RoundEvent]:
+        """The stream has ended. Without a terminal mark that is a failure."""
+        return self._guarded(self._read_end)
+
+    def whole(self, body: bytes) -> list[RoundEvent]:
+        """An answer that came as one JSON body."""
+        return self._guarded(self._read_whole, body)
+
+    def _guarded(self, step: Callable[..., None], *args: bytes) -> list[RoundEvent]:
+        build = self._build
+        if not self._over:
+            try:
+                step(*args)
+            except ApiError as e:
+                self._over = True
+                build.out.append(RoundFailed(e))
+            except SseTooLong as e:
+                self._over = True
+                build.out.append(RoundFailed(_broken(f"sent {e}")))
+        out = build.out
+        build.out = []
+        return out
+
+    def _read(self, data: bytes) -> None:
+        for name, payload in self._sse.feed(data):
+            if payload == b"[DONE]":
+                self._finished()
+                return
+            self._chunk(name, payload)
+
+    def _read_end(self) -> None:
+        for name, payload in self._sse.finish():
+            if payload == b"[DONE]":
+                self._finished()
+                return
+            self._chunk(name, payload)
+        if not self._marked:
+            self._build.close(cut=True)
+            raise _broken("closed the stream before its answer was complete")
+        self._finished()
+
+    def _read_whole(self, body: bytes) -> None:
+        self._chunk(b"", body)
+        if not self._marked and self._finish is None:
+            raise _broken("answered without a choice")
+        self._finished()
+
+    def _finished(self) -> None:
+        self._over = True
+        reason = _INCOMPLETE.get(self._finish or "")
+        self._build.close(cut=reason is not None)
+        self._build.out.append(RoundEnd(_usage(self._usage), reason))
+
+    def _chunk(self, name: bytes, payload: bytes) -> None:
+        try:
+            chunk = _decode(payload)
+        except msgspec.DecodeError:
+            chunk = _lenient(name, payload)
+        if chunk.error is not None or name == b"error":
+            self._build.close(cut=True)
+            raise in_stream_error(chunk.error, payload)
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        for choice in chunk.choices or ():
+            if choice.index:
+                continue  # n is never asked for; another choice has no place in one response
+            delta = choice.delta or choice.message
+            if delta is not None:
+                self._delta(delta)
+            if choice.message is not None:
+                self._marked = True
+            if choice.finish_reason:
+                self._finish = self._finish or choice.finish_reason
+                self._marked = True
+                if choice.finish_reason == "error":
+                    self._build.close(cut=True)
+                    raise _broken("ended its answer with finish_reason 'error'")
+
+    def _delta(self, delta: _Delta) -> None:
+        build = self._build
+        thought = delta.reasoning_content or delta.reasoning or delta.reasoning_text
+        if delta.reasoning_details:
+            build.reasoning_details(delta.reasoning_details)
+            thought = thought or _details_text(delta.reasoning_details)
+        if thought:
+            build.reasoning(thought)
+        content = delta.content
+        if content:
+            if isinstance(content, str):
+                build.text(content)
+            else:
+                self._parts(content)
+        if delta.refusal:
+            build.refusal(delta.refusal)
+        if delta.annotations:
+            for annotation in delta.annotations:
+                build.annotation(_annotation(annotation))
+        if delta.tool_calls:
+            for call in delta.tool_calls:
+                self._call(call)
+        if delta.function_call is not None and delta.function_call.name:
+            self._call(_Call(None, None, delta.function_call))
+
+    def _parts(self, parts: list[dict[str, Any]]) -> None:
+        for part in parts:
+            if part.get("type") == "thinking":
+                self._build.reasoning(_nested_text(part.get("thinking")))
+            elif isinstance(part.get("text"), str):
+                self._build.text(part["text"])
+
+    def _call(self, call: _Call) -> None:
+        function = call.function or _Function()
+        name, id_ = function.name or "", call.id or ""
+        arguments = function.arguments
+        if arguments is None:
+            arguments = ""
+        elif not isinstance(arguments, str):
+            arguments = json.encode(arguments).decode()
+        self._build.call(self._key(call.index, id_, name), id_, name, arguments)
+
+    def _key(self, index: int | None, id_: str, name: str) -> object:
+        """Which call a fragment belongs to: the index says so, where the server gives a true one."""
+        build = self._build
+        if index is None:
+            if name:
+                self._bare_calls += 1
+            return ("bare", self._bare_calls)
+        key = self._moved.get(index, index)
+        known = build.call_id(key)
+        if name and id_ and known and id_ != known and build.is_named(key):
+            # Servers that number every parallel call 0 tell them apart by id.
+            key = self._moved[index] = (index, id_)
+        return key
+
+
+def _usage(usage: _Usage | None) -> Usage | None:
+    if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
+        return None
+    prompt = usage.prompt_tokens_details or _PromptDetails()
+    completion = usage.completion_tokens_details or _CompletionDetails()
+    read, written = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    cached = next(
+        filter(
+            None,
+            (
+                prompt.cached_tokens,
+                usage.cached_tokens,
+                usage.num_cached_tokens,
+                usage.prompt_cache_hit_tokens,
+            ),
+        ),
+        0,
+    )
+    return Usage(
+        input_tokens=read,
+        cached_tokens=cached,
+        cache_write_tokens=prompt.cache_write_tokens or 0,
+        output_tokens=written,
+        reasoning_tokens=completion.reasoning_tokens or 0,
+        total_tokens=usage.total_tokens if usage.total_tokens is not None else read + written,
+    )
+
+
+def _lenient(name: bytes, payload: bytes) -> _Chunk:
+    """A chunk that is no strict JSON: half of a surrogate pair, bytes that are no UTF-8."""
+    try:
+        loose = stdlib_json.loads(payload.decode(errors="replace"))
+        text = stdlib_json.dumps(loose, ensure_ascii=False).encode("utf-8", "replace")
+        return _decode(text)
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        if name == b"error":
+            return _Chunk()
+        raise _broken("sent a chunk that is not valid JSON") from None
+
+
+def _broken(what: str) -> ApiError:
+    return ApiError(502, f"The model server {what}.", code="server_error")
+
+
+def _details_text(details: list[dict[str, Any]]) -> str:
+    return "".join(
+        text
+        for detail in details
+        for key in ("text", "summary")
+        if isinstance(text := detail.get(key), str)
+    )
+
+
+def _nested_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "".join(part["text"] for part in value or () if isinstance(part.get("text"), str))
+
+
+def _annotation(annotation: dict[str, Any]) -> dict[str, Any]:
+    """Chat nests what Responses has flat."""
+    kind = annotation.get("type")
+    nested = json.as_object(annotation.get(str(kind)))
+    flat = dict(annotation) if nested is None else {"type": kind, **nested}
+    if kind == "url_citation":
+        for key, default in (("start_index", 0), ("end_index", 0), ("url", ""), ("title", "")):
+            flat.setdefault(key, default)
+    return flat

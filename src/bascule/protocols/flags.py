@@ -1,0 +1,42 @@
+"""What a model server understands, one flag a difference. No flag has a default: a profile that
+leaves one out does not load."""
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Flags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The flags of one upstream or model."""
+
+    developer_role: bool
+    """The role `developer` is known; else it becomes `system`."""
+    max_completion_tokens: bool
+    """The output limit is called so; else `max_tokens`."""
+    stream_usage: bool
+    """`stream_options.include_usage` is understood."""
+    parallel_tool_calls: bool
+    """The field is understood."""
+    strict_tools: bool
+    """`strict` on a function is understood."""
+    allowed_tools: bool
+    """The `allowed_tools` form of `tool_choice` is understood; else the gateway alone holds it."""
+    structured_output: bool
+    """`response_format` of type `json_schema` is obeyed."""
+    reasoning_effort: Literal["reasoning_effort", "enable_thinking", "none"]
+    """How an effort is asked for; `enable_thinking` (a template argument) knows on and off only."""
+    reasoning_replay: Literal["reasoning_content", "reasoning", "reasoning_details", "none"]
+    """Where earlier reasoning goes in an assistant message."""
+    verbosity: bool
+    """The field is understood."""
+    image_input: bool
+    """Image parts are understood."""
+
+
+def override(flags: Flags, changes: dict[str, Any]) -> Flags:
+    """`flags` with an operator's changes. Raises ValueError for an unknown flag or wrong type."""
+    values = msgspec.to_builtins(flags)
+    try:
+        return msgspec.convert({**values, **changes}, Flags)
+    except msgspec.ValidationError as e:
+        raise ValueError(f"flags: {e}") from None

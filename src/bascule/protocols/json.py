@@ -1,0 +1,99 @@
+"""JSON as it comes from outside: strict decoding, faults as a 400 that names the place."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+from bascule.protocols.errors import ApiError, invalid
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder()
+encode: Final = _encoder.encode
+encode_into: Final = _encoder.encode_into
+
+_PLACE = re.compile(r" - at `(?:key in )?\$(.*)`$")
+
+
+def decoder(type_: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
+    """A reusable strict decoder for one type; raises msgspec.DecodeError."""
+    return msgspec.json.Decoder(type_).decode
+
+
+_envelope = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def envelope(body: bytes) -> dict[str, msgspec.Raw]:
+    """The fields of a JSON object, each still as its bytes.
+
+    Raises ApiError 400 for invalid UTF-8, malformed JSON, another type, and deep nesting.
+    """
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError as e:
+            raise invalid(f"The request body is not valid UTF-8 (byte {e.start}).") from None
+    try:
+        fields = _envelope(body)
+    except RecursionError:
+        raise _too_deep() from None
+    except msgspec.ValidationError:
+        raise invalid("The request body must be a JSON object.") from None
+    except msgspec.DecodeError as e:
+        raise invalid(f"The request body is not valid JSON: {e}.") from None
+    return fields
+
+
+def _too_deep() -> ApiError:
+    return invalid("The request body is nested too deeply.")
+
+
+def fault(error: msgspec.DecodeError, param: str) -> ApiError:
+    """The 400 for a value that did not decode, with the path inside it joined to `param`."""
+    text = str(error)
+    place = _PLACE.search(text)
+    if place:
+        param += place.group(1).replace("[...]", "")
+        text = text[: place.start()]
+    missing = re.search(r"missing required field `(\w+)`", text)
+    if missing:
+        name = f"{param}.{missing.group(1)}"
+        return invalid(
+            f"Missing required parameter: '{name}'.", name, code="missing_required_parameter"
+        )
+    return invalid(f"Invalid value for '{param}': {_lower(text)}.", param, code=_code(text))
+
+
+def _code(text: str) -> str:
+    if text.startswith("Expected `") and ", got `" in text:
+        return "invalid_type"
+    return "invalid_value"
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def field(decode: Callable[[bytes | msgspec.Raw], T], raw: bytes | msgspec.Raw, param: str) -> T:
+    """Decode one field; a fault names it."""
+    try:
+        return decode(raw)
+    except msgspec.DecodeError as e:
+        raise fault(e, param) from None
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def as_object(value: Any) -> dict[str, Any] | None:
+    """A decoded value, if it is an object."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def merge(raw: bytes | msgspec.Raw, **changes: Any) -> bytes:
+    """A JSON object with some members replaced or added; all others keep their bytes."""
+    members = _envelope(raw)
+    for name, value in changes.items():
+        members[name] = msgspec.Raw(encode(value))
+    return encode(members)

@@ -1,0 +1,353 @@
+"""The Responses protocol as its server: decode a request, encode events.
+
+Source of the field rules: the Open Responses document of 2026-04-24 and openai-python 3.57.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Raw
+
+from bascule.protocols import json
+from bascule.protocols.errors import ApiError, invalid
+from bascule.protocols.responses.events import (
+    ErrorBody,
+    Event,
+    OtherItemEvent,
+    ResponseEvent,
+    frame,
+)
+from bascule.protocols.responses.items import read_input
+from bascule.protocols.responses.request import (
+    ENCRYPTED_REASONING,
+    ReasoningOptions,
+    TextOptions,
+    ToolChoice,
+    ToolRef,
+    TurnRequest,
+)
+from bascule.protocols.responses.response import constant_fields
+
+Decode = Callable[[Raw, str], Any]
+
+
+def _typed(type_: Any) -> Decode:
+    decode = json.decoder(type_)
+
+    def read(raw: Raw, param: str) -> Any:
+        return json.field(decode, raw, param)
+
+    return read
+
+
+# --- fields with rules of their own
+
+
+class _AllowedTools(msgspec.Struct, tag_field="type", tag="allowed_tools"):
+    tools: list[ToolRef]
+    mode: str
+
+
+_choice_word = json.decoder(str)
+_choice_ref = json.decoder(ToolRef)
+_choice_allowed = json.decoder(_AllowedTools)
+
+
+def _tool_choice(raw: Raw, param: str) -> ToolChoice:
+    if bytes(raw).startswith(b'"'):
+        word = json.field(_choice_word, raw, param)
+        if word in ("auto", "none", "required"):
+            return ToolChoice(mode=word)
+        raise invalid(
+            f"Invalid value for '{param}': '{word}'. It must be 'auto', 'none', 'required' "
+            "or an object.",
+            param,
+            code="invalid_value",
+        )
+    ref = json.field(_choice_ref, raw, param)
+    if ref.type != "allowed_tools":
+        return ToolChoice(mode="required", named=ref)
+    allowed = json.field(_choice_allowed, raw, param)
+    if allowed.mode not in ("auto", "required"):
+        raise invalid(
+            f"Invalid value for '{param}.mode': it must be 'auto' or 'required'.",
+            f"{param}.mode",
+            code="invalid_value",
+        )
+    if not allowed.tools:
+        raise invalid(f"'{param}.tools' is empty.", f"{param}.tools", code="empty_array")
+    return ToolChoice(mode=allowed.mode, allowed=tuple(allowed.tools))
+
+
+_text = _typed(TextOptions)
+
+
+def _text_options(raw: Raw, param: str) -> TextOptions:
+    text: TextOptions = _text(raw, param)
+    form = text.format
+    if form is not None and form.type == "json_schema":
+        for name in ("name", "schema"):
+            if not (form.name if name == "name" else bytes(form.schema)):
+                place = f"{param}.format.{name}"
+                raise invalid(
+                    f"Missing required parameter: '{place}'.",
+                    place,
+                    code="missing_required_parameter",
+                )
+        if not bytes(form.schema).lstrip().startswith(b"{"):
+            place = f"{param}.format.schema"
+            raise invalid(f"'{place}' must be an object.", place, code="invalid_type")
+    return text
+
+
+_includes = _typed(tuple[str, ...])
+
+
+def _include(raw: Raw, param: str) -> tuple[str, ...]:
+    values: tuple[str, ...] = _includes(raw, param)
+    for i, value in enumerate(values):
+        if value != ENCRYPTED_REASONING:
+            place = f"{param}[{i}]"
+            raise invalid(
+                f"'{place}' is '{value}', which this server cannot include yet.",
+                place,
+                code="unsupported_parameter",
+            )
+    return values
+
+
+def _limited(low: float, high: float) -> Decode:
+    read = _typed(float)
+    whole = (int(low), int(high))
+
+    def check(raw: Raw, param: str) -> float:
+        value: float = read(raw, param)
+        if not low <= value <= high:
+            below = value < low
+            raise invalid(
+                f"Invalid value for '{param}': {value:g} is not between {whole[0]} and {whole[1]}.",
+                param,
+                code="decimal_below_min_value" if below else "decimal_above_max_value",
+            )
+        return value
+
+    return check
+
+
+_integer = _typed(int)
+
+
+def _max_output_tokens(raw: Raw, param: str) -> int:
+    value: int = _integer(raw, param)
+    if value < 16:
+        raise invalid(
+            f"Invalid value for '{param}': {value} is below the minimum of 16.",
+            param,
+            code="integer_below_min_value",
+        )
+    return value
+
+
+_Key = Annotated[str, Meta(max_length=64)]
+_Value = Annotated[str, Meta(max_length=512)]
+
+_HONOURED: Final[dict[str, Decode]] = {
+    "model": _typed(str),
+    "input": read_input,
+    "instructions": _typed(str),
+    "previous_response_id": _typed(str),
+    "store": _typed(bool),
+    "stream": _typed(bool),
+    "include": _include,
+    "tools": _typed(tuple[Raw, ...]),
+    "tool_choice": _tool_choice,
+    "parallel_tool_calls": _typed(bool),
+    "max_output_tokens": _max_output_tokens,
+    "temperature": _limited(0, 2),
+    "top_p": _limited(0, 1),
+    "text": _text_options,
+    "reasoning": _typed(ReasoningOptions),
+    "metadata": _typed(Annotated[dict[_Key, _Value], Meta(max_length=16)]),
+}
+
+# Known fields that are refused unless they say what is done anyway.
+_REFUSED: Final[dict[str, tuple[bytes, ...]]] = {
+    "background": (b"false",),
+    "background_options": (),
+    "conversation": (),
+    "stream_options": (b"{}", b'{"include_obfuscation":false}'),
+    "max_tool_calls": (),
+    "presence_penalty": (b"0", b"0.0"),
+    "frequency_penalty": (b"0", b"0.0"),
+    "top_logprobs": (b"0",),
+    "truncation": (b'"disabled"',),
+    "service_tier": (b'"auto"', b'"default"'),
+    "prompt_cache_key": (),
+    "prompt_cache_retention": (),
+    "prompt_cache_options": (),
+    "safety_identifier": (),
+    "user": (),
+    "prompt": (),
+    "context_management": (),
+    "image": (),
+    "moderation": (),
+    "access_programs": (),
+    "multi_agent": (),
+    "betas": (),
+}
+
+
+def decode(body: bytes) -> TurnRequest:
+    """A request body. Raises ApiError 400 with `param` for whatever is wrong with it."""
+    fields = json.envelope(body)
+    if bytes(fields.get("model", b"null")) == b"null":
+        raise invalid(
+            "Missing required parameter: 'model'.", "model", code="missing_required_parameter"
+        )
+    values: dict[str, Any] = {}
+    ignored: list[str] = []
+    for name, raw in fields.items():
+        if bytes(raw) == b"null":
+            continue
+        read = _HONOURED.get(name)
+        if read is not None:
+            values[name] = read(raw, name)
+        elif name in _REFUSED:
+            _refuse(name, bytes(raw))
+        else:
+            ignored.append(name)
+    if not values["model"]:
+        raise invalid("'model' is empty.", "model", code="missing_required_parameter")
+    if "input" not in values:
+        if "previous_response_id" not in values:
+            raise invalid(
+                "Missing required parameter: 'input'.", "input", code="missing_required_parameter"
+            )
+        values["input"] = []
+    return TurnRequest(**values, ignored=tuple(ignored), raw=fields)
+
+
+def _refuse(name: str, raw: bytes) -> None:
+    value = raw.replace(b" ", b"")
+    if value not in _REFUSED[name]:
+        raise invalid(
+            f"The parameter '{name}' is not supported by this server yet.",
+            name,
+            code="unsupported_parameter",
+        )
+
+
+_DEFAULTS: Final = {
+    "instructions": b"null",
+    "max_output_tokens": b"null",
+    "previous_response_id": b"null",
+    "store": b"true",
+    "temperature": b"1.0",
+    "top_p": b"1.0",
+    "metadata": b"{}",
+    "tool_choice": b'"auto"',
+    "parallel_tool_calls": b"true",
+}
+_FIXED: Final = (
+    b'"background":false,"max_tool_calls":null,"prompt_cache_key":null,'
+    b'"prompt_cache_retention":null,"safety_identifier":null,"service_tier":"default",'
+    b'"top_logprobs":0,"truncation":"disabled","frequency_penalty":0.0,"presence_penalty":0.0,'
+    b'"user":null'
+)
+
+
+def echo(request: TurnRequest, model: str, tools: bytes) -> bytes:
+    """The constant members of the response object: what the request said, defaults filled in.
+
+    `tools` is the JSON list as it is to be shown.
+    """
+    raw = request.raw
+    shown: dict[str, Raw] = {"model": Raw(json.encode(model))}
+    for name, default in _DEFAULTS.items():
+        value = raw.get(name)
+        shown[name] = Raw(default) if value is None or bytes(value) == b"null" else value
+    shown["text"] = Raw(_show_text(request.text))
+    reasoning = request.reasoning
+    shown["reasoning"] = Raw(
+        json.encode({"effort": reasoning.effort, "summary": reasoning.summary})
+    )
+    return b"".join((constant_fields(shown), b',"tools":', tools, b",", _FIXED))
+
+
+_PLAIN_TEXT: Final = b'{"format":{"type":"text"},"verbosity":"medium"}'
+
+
+def _show_text(text: TextOptions) -> bytes:
+    form = text.format
+    if form is None and text.verbosity is None:
+        return _PLAIN_TEXT
+    shown: dict[str, Any] = {"type": "text"}
+    if form is not None:
+        shown = {"type": form.type}
+        if form.type == "json_schema":
+            shown |= {
+                "name": form.name,
+                "description": form.description,
+                "schema": form.schema,
+                "strict": form.strict or False,
+            }
+    return json.encode({"format": shown, "verbosity": text.verbosity or "medium"})
+
+
+# --- events
+
+
+def encode(batch: Iterable[Event]) -> bytes:
+    """SSE bytes of a batch: each event with its `event` line, LF line ends."""
+    out = bytearray()
+    for event in batch:
+        if isinstance(event, _UNTYPED):
+            name, data = _encode_other(event)
+            out += b"event: %b\ndata: %b" % (name.encode(), data)
+        else:
+            out += event.FRAME or frame(event)
+            json.encode_into(event, out, -1)
+        out += b"\n\n"
+    return bytes(out)
+
+
+DONE: Final = b"data: [DONE]\n\n"
+
+
+def encode_json(event: Event) -> bytes:
+    """One event as its JSON object."""
+    if isinstance(event, _UNTYPED):
+        return _encode_other(event)[1]
+    return json.encode(event)
+
+
+_UNTYPED: Final = (ResponseEvent, OtherItemEvent)
+
+
+def _encode_other(event: ResponseEvent | OtherItemEvent) -> tuple[str, bytes]:
+    if isinstance(event, ResponseEvent):
+        assert event.response is not None  # noqa: S101 -- made in one place, always with one
+        return event.name, b'{"type":"%b","response":%b,"sequence_number":%d}' % (
+            event.name.encode(),
+            event.response.encode(),
+            event.sequence_number,
+        )
+    return event.name, json.encode(
+        {
+            "type": event.name,
+            "item_id": event.item_id,
+            "output_index": event.output_index,
+            "sequence_number": event.sequence_number,
+            **event.fields,
+        }
+    )
+
+
+def error_body(error: ApiError) -> ErrorBody:
+    return ErrorBody(error.type, error.code, error.message, error.param)
+
+
+def encode_error(error: ApiError) -> bytes:
+    """The body of an HTTP error answer."""
+    return json.encode({"error": error_body(error)})

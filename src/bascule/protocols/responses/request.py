@@ -1,0 +1,78 @@
+"""A request to create a response, decoded: every field typed, items and tools still as bytes."""
+
+from typing import Final, Literal
+
+import msgspec
+
+from bascule.protocols.responses.items import Item
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Mode = Literal["auto", "none", "required"]
+
+
+class ToolRef(msgspec.Struct, frozen=True):
+    """One tool as a choice names it; `name` is absent for types that have no name."""
+
+    type: str
+    name: str | None = None
+    namespace: str | None = None
+    server_label: str | None = None
+
+
+class ToolChoice(msgspec.Struct, frozen=True):
+    """`mode`, or the one tool that must be called, and the hard limit `allowed` if there is one."""
+
+    mode: Mode = "auto"
+    named: ToolRef | None = None
+    allowed: tuple[ToolRef, ...] | None = None
+
+
+class TextFormat(msgspec.Struct):
+    """`text.format`; `schema` keeps its bytes, since the order of properties matters."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    name: str | None = None
+    schema: msgspec.Raw = msgspec.Raw()
+    description: str | None = None
+    strict: bool | None = None
+
+
+class TextOptions(msgspec.Struct):
+    format: TextFormat | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class ReasoningOptions(msgspec.Struct):
+    effort: Effort | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+
+
+ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
+
+
+class TurnRequest(msgspec.Struct, kw_only=True):
+    """What a client asked for. `raw` holds the fields' own bytes for the echo and for a relay."""
+
+    model: str
+    input: list[Item]
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    store: bool = True
+    stream: bool = False
+    include: tuple[str, ...] = ()
+    tools: tuple[msgspec.Raw, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    text: TextOptions = msgspec.field(default_factory=TextOptions)
+    reasoning: ReasoningOptions = msgspec.field(default_factory=ReasoningOptions)
+    metadata: dict[str, str] | None = None
+    ignored: tuple[str, ...] = ()
+    """JSON paths of fields that were tolerated."""
+    raw: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict[str, msgspec.Raw])
+
+    @property
+    def wants_encrypted_reasoning(self) -> bool:
+        return ENCRYPTED_REASONING in self.include

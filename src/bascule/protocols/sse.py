@@ -1,0 +1,91 @@
+"""Server-sent events: a reader for any stream that follows the WHATWG rules.
+
+The reader takes CRLF, LF and CR line ends, an optional space after the colon, comments, several
+`data` lines (joined by a newline), a byte order mark and a split at any byte. `id` and `retry` are
+read over: the protocols here do not use them.
+"""
+
+from typing import Final
+
+Frame = tuple[bytes, bytes]
+"""The event's name (empty if none was given) and its data."""
+
+DEFAULT_LIMIT: Final = 32 * 1024 * 1024
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class SseTooLong(ValueError):
+    """One event is larger than the limit."""
+
+
+class SseReader:
+    """`feed` gives the frames that are complete; `finish` a last one without its blank line."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._pending: list[bytes] = []
+        self._size = 0
+        self._first = True
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Raises SseTooLong."""
+        if self._pending:
+            self._pending.append(data)
+            if b"\n" not in data and b"\r" not in data:
+                # Joining for each read would take quadratic time on a long line.
+                self._size += len(data)
+                self._check(self._size)
+                return []
+            data = b"".join(self._pending)
+            self._pending.clear()
+        if b"\r" in data:
+            data = self._normalise(data)
+        return self._split(data)
+
+    def finish(self) -> list[Frame]:
+        """What a stream that ended without the last blank line still holds."""
+        rest = b"".join(self._pending)
+        self._pending.clear()
+        return self._split(rest.replace(b"\r", b"\n") + b"\n\n")
+
+    def _normalise(self, data: bytes) -> bytes:
+        held = data.endswith(b"\r")  # may be the first half of CRLF
+        data = data[:-1] if held else data
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return data + b"\r" if held else data
+
+    def _split(self, data: bytes) -> list[Frame]:
+        blocks = data.split(b"\n\n")
+        rest = blocks.pop()
+        if rest:
+            self._check(len(rest))
+            self._pending.append(rest)
+            self._size = len(rest)
+        frames: list[Frame] = []
+        for block in blocks:
+            if self._first:
+                self._first = False
+                block = block.removeprefix(_BOM)
+            if block[:6] == b"data: " and b"\n" not in block:
+                frames.append((b"", block[6:]))
+            else:
+                frame = _parse(block)
+                if frame is not None:
+                    frames.append(frame)
+        return frames
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise SseTooLong(f"an event of more than {self._limit} bytes")
+
+
+def _parse(block: bytes) -> Frame | None:
+    name, data = b"", None
+    for line in block.split(b"\n"):
+        key, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if key == b"data":
+            data = value if data is None else data + b"\n" + value
+        elif key == b"event":
+            name = value
+    return None if data is None else (name, data)

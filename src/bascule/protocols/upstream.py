@@ -1,0 +1,58 @@
+"""What the engine needs of a protocol in which it is the client."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from bascule.protocols.errors import ApiError
+from bascule.protocols.flags import Flags
+from bascule.protocols.function import FunctionSpec, WireChoice
+from bascule.protocols.responses.events import RoundEvent
+from bascule.protocols.responses.items import Flat
+from bascule.protocols.responses.request import TurnRequest
+
+
+class Encoded(Protocol):
+    """A request body, and the JSON paths of fields that this server cannot be told of."""
+
+    @property
+    def body(self) -> bytes: ...
+
+    @property
+    def ignored(self) -> list[str]: ...
+
+
+class Decoder(Protocol):
+    """One answer: `feed` its bytes and `end` it, or give it `whole`. The last event is RoundEnd or
+    RoundFailed."""
+
+    def feed(self, data: bytes) -> list[RoundEvent]: ...
+
+    def end(self) -> list[RoundEvent]: ...
+
+    def whole(self, body: bytes) -> list[RoundEvent]: ...
+
+
+class UpstreamProtocol(Protocol):
+    """Pure functions between canonical turns and a server's bytes."""
+
+    path: str
+    """Below the upstream's base URL."""
+
+    def encode_functions(self, functions: Sequence[FunctionSpec], flags: Flags) -> bytes: ...
+
+    def encode_request(
+        self,
+        request: TurnRequest,
+        *,
+        model: str,
+        items: Iterable[Flat],
+        tools: bytes,
+        choice: WireChoice,
+        flags: Flags,
+    ) -> Encoded:
+        """Raises ApiError 400 for what the server cannot be given."""
+        ...
+
+    def decoder(self, *, summarise: bool) -> Decoder: ...
+
+    def http_error(self, status: int, body: bytes, retry_after: str | None) -> ApiError: ...

@@ -1,0 +1,1 @@
+"""What outlives a turn: stored responses and their items."""

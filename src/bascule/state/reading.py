@@ -1,0 +1,93 @@
+"""What a store reads: functions on an open SQLAlchemy connection, the same for every database."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Row, Text, bindparam, func, select
+
+from bascule.state.keylist import unpack
+from bascule.state.schema import ITEMS, RESPONSES
+from bascule.state.store import ItemRow, ResponseRow, StoreError
+
+
+def among(column: ColumnElement[str], name: str) -> ColumnElement[bool]:
+    """Whether the column is in the list that parameter `name` holds, made by `listing`.
+
+    One variable, however long the list. SQLite's way; PostgreSQL would say `column = ANY(:name)`.
+    SQLAlchemy's IN renders each value anew, and ends at the number of variables that a statement
+    may have.
+    """
+    listed = func.json_each(bindparam(name, type_=Text)).table_valued("value")
+    return column.in_(select(listed.c.value))
+
+
+def listing(values: Iterable[str]) -> str:
+    """A list as the parameter of `among`."""
+    return msgspec.json.encode(list(values)).decode()
+
+
+# Built once: composing a statement costs more than running it.
+_RESPONSE: Final = select(RESPONSES).where(
+    RESPONSES.c.id == bindparam("response_id"),
+    RESPONSES.c.owner == bindparam("owner"),
+    ~RESPONSES.c.deleted,
+)
+_ITEM: Final = select(ITEMS.c.key, ITEMS.c.id, ITEMS.c.type, ITEMS.c.data, ITEMS.c.origin)
+_ITEMS: Final = _ITEM.where(
+    # Not the bare column: the key's own index is the one to use, not the owner's.
+    among(ITEMS.c.key, "keys"),
+    ITEMS.c.owner.concat("") == bindparam("owner"),
+)
+_FOUND: Final = _ITEM.where(ITEMS.c.owner == bindparam("owner"), among(ITEMS.c.id, "ids")).order_by(
+    ITEMS.c.number
+)
+
+
+def read_response(connection: Connection, owner: str, response_id: str) -> ResponseRow | None:
+    """The row, unless it is deleted or another's."""
+    row = connection.execute(_RESPONSE, {"response_id": response_id, "owner": owner}).one_or_none()
+    if row is None:
+        return None
+    try:
+        return _response(row)
+    except ValueError as error:
+        raise StoreError(f"response {response_id} is damaged: {error}") from error
+
+
+def read_items(connection: Connection, owner: str, keys: Sequence[str]) -> list[ItemRow]:
+    """In the order of `keys`; raises StoreError where one is missing."""
+    rows = connection.execute(_ITEMS, {"keys": listing(keys), "owner": owner}).all()
+    found = {row[0]: _item(row) for row in rows}
+    missing = [key for key in keys if key not in found]
+    if missing:
+        raise StoreError(f"{len(missing)} stored items are missing, first {missing[0]!r}")
+    return [found[key] for key in keys]
+
+
+def find_items(connection: Connection, owner: str, ids: Sequence[str]) -> dict[str, ItemRow]:
+    """By public id, the newest of each."""
+    rows = connection.execute(_FOUND, {"ids": listing(ids), "owner": owner}).all()
+    # In ascending order of age: a newer row takes an older one's place.
+    return {row[1]: _item(row) for row in rows}
+
+
+def _item(row: Sequence[Any]) -> ItemRow:
+    key, public_id, kind, data, origin = row
+    return ItemRow(key=key, id=public_id, type=kind, data=data, origin=origin)
+
+
+def _response(row: Row[*tuple[Any, ...]]) -> ResponseRow:
+    return ResponseRow(
+        id=row.id,
+        owner=row.owner,
+        created_at=row.created_at,
+        status=row.status,
+        model=row.model,
+        previous_response_id=row.previous_response_id,
+        history=unpack(row.history),
+        input=unpack(row.input),
+        output=unpack(row.output),
+        snapshot=row.snapshot,
+        state=row.state,
+    )

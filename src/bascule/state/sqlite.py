@@ -1,0 +1,160 @@
+"""Where a SQLite database is, and how it is opened."""
+
+import os
+import re
+import sqlite3
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import QueuePool, StaticPool
+
+_BUSY_SECONDS: Final = 5.0
+_WAL_RETRY_SECONDS: Final = 0.02
+
+# Checkpoints (the only fsyncs) are rarer than SQLite's default of 1000 pages; cache in KiB.
+_PRAGMAS: Final = (
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA wal_autocheckpoint = 4000",
+    "PRAGMA cache_size = -16000",
+)
+
+
+class Location(msgspec.Struct, frozen=True, kw_only=True):
+    """A SQLite database: a file, or one in memory that lives as long as its connection.
+
+    Files are in WAL mode with `synchronous = NORMAL`. A COMMIT has then written its frames to the
+    log with write(2); they belong to the kernel, so no kill of the process can lose them, and the
+    next one to open the file replays them. What NORMAL leaves out is the fsync per commit: after a
+    power loss the last commits may be missing, while the database stays whole. FULL would pay an
+    fsync per transaction for that case only.
+    """
+
+    path: Path | None
+    timeout: float = _BUSY_SECONDS
+    """Seconds to wait for another connection's lock."""
+
+    @classmethod
+    def from_url(cls, url: str) -> "Location":
+        """Reads `sqlite:///PATH` (relative), `sqlite:////PATH` (absolute) or `sqlite://` (memory).
+
+        `?timeout=SECONDS` sets how long to wait for a lock. Raises ValueError, without the URL's
+        password, for anything else.
+        """
+        parsed = _parse(url)
+        if parsed.drivername != "sqlite" or parsed.host is not None:
+            raise ValueError(f"no state storage for {_shown(parsed)}: use sqlite:///PATH")
+        options = dict(parsed.query)
+        timeout = options.pop("timeout", str(_BUSY_SECONDS))
+        if options:
+            raise ValueError(f"unknown option in {_shown(parsed)}: {', '.join(sorted(options))}")
+        path = parsed.database
+        return cls(
+            path=None if path in {None, "", ":memory:"} else Path(str(path)).absolute(),
+            timeout=_seconds(timeout),
+        )
+
+    def create(self) -> None:
+        """Makes the file (mode 0600) and its parent folders (0700) where they are missing."""
+        if self.path is None:
+            return
+        for folder in reversed(self.path.parents):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        # SQLite gives the log files beside it the same mode.
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+    def writer(self) -> Engine:
+        """An engine of one connection, whose transactions take the write lock at once."""
+        pool = StaticPool if self.path is None else QueuePool
+        sizes = {} if self.path is None else {"pool_size": 1, "max_overflow": 0}
+        engine = create_engine(
+            "sqlite://", creator=self._connect, poolclass=pool, hide_parameters=True, **sizes
+        )
+        _begin_with(engine, "BEGIN IMMEDIATE")
+        return engine
+
+    def reader(self, connections: int) -> Engine:
+        """An engine for reads, each of one snapshot. Of no use to a database in memory."""
+        engine = create_engine(
+            "sqlite://",
+            creator=self._connect,
+            poolclass=QueuePool,
+            pool_size=connections,
+            max_overflow=0,
+            hide_parameters=True,
+        )
+        _begin_with(engine, "BEGIN")
+        return engine
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path or ":memory:",
+            timeout=self.timeout,
+            isolation_level=None,  # the engine says BEGIN, not the driver
+            check_same_thread=False,  # the pool closes what a thread of ours opened
+        )
+        try:
+            if self.path is not None:
+                self._enter_wal(connection)
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _enter_wal(self, connection: sqlite3.Connection) -> None:
+        # SQLite does not wait for a lock here when two connections switch a new file at once.
+        deadline = time.monotonic() + self.timeout
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_WAL_RETRY_SECONDS)
+            else:
+                return
+
+
+def is_busy(error: BaseException | None) -> bool:
+    """Whether another connection's lock outlasted the timeout."""
+    return (
+        isinstance(error, sqlite3.OperationalError)
+        and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+    )
+
+
+def _begin_with(engine: Engine, statement: str) -> None:
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(statement)
+
+    event.listen(engine, "begin", begin)
+
+
+def _parse(url: str) -> URL:
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError):
+        # Without the cause: its text may hold the password, wherever that is in the URL.
+        scheme = re.match(r"[\w+.-]{1,40}:", url)
+        raise ValueError(f"not a database URL{f': {scheme[0]}...' if scheme else ''}") from None
+
+
+def _shown(url: URL) -> str:
+    # Passwords may be among the options too.
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def _seconds(text: object) -> float:
+    try:
+        seconds = float(str(text))
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 3600:
+        raise ValueError("timeout in a database URL is a number of seconds")
+    return seconds

@@ -1,0 +1,136 @@
+"""What a group commit writes: functions on a SQLAlchemy connection with an open transaction.
+
+The two hot statements are raw and take tuples: SQLAlchemy's own rendering of parameters would cost
+as much again as the driver. All turns of a group go through one executemany each.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, bindparam, insert, select
+
+from bascule.state.keylist import pack
+from bascule.state.reading import among, listing
+from bascule.state.schema import BORROWED, ITEMS, RESPONSES
+from bascule.state.store import Commit, ItemRow, StoreError
+
+# A row of another owner, or one that continues something else, is not replaced. `created_at`,
+# `parent_id` and `previous_response_id` stay what they were.
+_PUT_RESPONSE: Final = """
+INSERT INTO responses (id, owner, created_at, status, model, previous_response_id, parent_id,
+                       history, input, output, snapshot, state, deleted)
+VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM responses WHERE id = ? AND owner = ?),
+        ?, ?, ?, ?, ?, FALSE)
+ON CONFLICT (id) DO UPDATE SET
+    status = excluded.status, model = excluded.model, history = excluded.history,
+    input = excluded.input, output = excluded.output, snapshot = excluded.snapshot,
+    state = excluded.state, deleted = FALSE
+WHERE responses.owner = excluded.owner
+  AND COALESCE(responses.previous_response_id, '') = COALESCE(excluded.previous_response_id, '')
+"""
+
+_PUT_ITEM: Final = """
+INSERT INTO items (key, id, owner, type, data, origin, response_id, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO NOTHING
+"""
+
+_STORED: Final = select(
+    *(ITEMS.c.key, ITEMS.c.id, ITEMS.c.owner, ITEMS.c.type, ITEMS.c.data, ITEMS.c.origin),
+    ITEMS.c.response_id,
+).where(among(ITEMS.c.key, "keys"))
+
+_CREATORS: Final = select(ITEMS.c.key, ITEMS.c.response_id).where(
+    among(ITEMS.c.key, "keys"), ITEMS.c.owner.concat("") == bindparam("owner")
+)
+
+_PARENTLESS: Final = select(RESPONSES.c.id).where(
+    among(RESPONSES.c.id, "ids"), RESPONSES.c.parent_id.concat("").is_(None)
+)
+
+
+def write_turns(connection: Connection, turns: Sequence[Commit]) -> None:
+    """Writes responses and items; raises StoreError when one of them cannot be, naming it.
+
+    The caller rolls back then: which turn was at fault shows when each is written alone.
+    """
+    _put_responses(connection, turns)
+    _put_items(connection, turns)
+    orphans = _without_parent(connection, turns)
+    for turn in turns:
+        strange = _strange_keys(turn, inherits=turn.response.id not in orphans)
+        if strange:
+            _borrow(connection, turn, strange)
+
+
+def _put_responses(connection: Connection, turns: Sequence[Commit]) -> None:
+    rows = [_response_values(turn) for turn in turns]
+    if connection.exec_driver_sql(_PUT_RESPONSE, rows).rowcount != len(rows):
+        names = ", ".join(turn.response.id for turn in turns)
+        raise StoreError(f"a stored response of another owner or parent is in the way: {names}")
+
+
+def _response_values(turn: Commit) -> tuple[Any, ...]:
+    row = turn.response
+    return (
+        *(row.id, row.owner, row.created_at, row.status, row.model, row.previous_response_id),
+        *(row.previous_response_id, row.owner),
+        *(pack(row.history), pack(row.input), pack(row.output), row.snapshot, row.state),
+    )
+
+
+def _put_items(connection: Connection, turns: Sequence[Commit]) -> None:
+    rows = [_item_values(turn, item) for turn in turns for item in turn.items]
+    if rows and connection.exec_driver_sql(_PUT_ITEM, rows).rowcount != len(rows):
+        _refuse_changed(connection, rows)
+
+
+def _item_values(turn: Commit, item: ItemRow) -> tuple[Any, ...]:
+    row = turn.response
+    return (
+        *(item.key, item.id, row.owner, item.type, item.data, item.origin),
+        *(row.id, row.created_at),
+    )
+
+
+def _refuse_changed(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    # Some keys were stored before: that is right only where it is the same item again.
+    keys = listing(row[0] for row in rows)
+    stored = {row[0]: tuple(row) for row in connection.execute(_STORED, {"keys": keys})}
+    for row in rows:
+        if stored[row[0]] != row[:-1]:
+            raise StoreError(f"another item is stored under the key {row[0]!r}")
+
+
+def _without_parent(connection: Connection, turns: Sequence[Commit]) -> set[str]:
+    """Responses whose history no ancestor keeps alive for them: all but those with a parent."""
+    firsts = {turn.response.id for turn in turns if turn.response.previous_response_id is None}
+    others = [turn.response.id for turn in turns if turn.response.id not in firsts]
+    if not others:
+        return firsts
+    return firsts.union(connection.execute(_PARENTLESS, {"ids": listing(others)}).scalars())
+
+
+def _strange_keys(turn: Commit, *, inherits: bool) -> list[str]:
+    """What the lists name beyond the turn's own new items and the parent's."""
+    row = turn.response
+    listed = {*row.input, *row.output}
+    if not inherits:
+        listed.update(row.history)
+    listed.difference_update(item.key for item in turn.items)
+    return sorted(listed)
+
+
+def _borrow(connection: Connection, turn: Commit, keys: Sequence[str]) -> None:
+    row = turn.response
+    found = connection.execute(_CREATORS, {"keys": listing(keys), "owner": row.owner})
+    stored = {row[0]: row[1] for row in found}
+    missing = [key for key in keys if key not in stored]
+    if missing:
+        raise StoreError(f"response {row.id} lists an item that is not stored: {missing[0]!r}")
+    borrowed = {key for key, creator in stored.items() if creator != row.id}
+    held = select(BORROWED.c.item_key).where(BORROWED.c.response_id == row.id)
+    new = borrowed.difference(connection.execute(held).scalars())
+    if new:
+        rows = [{"response_id": row.id, "item_key": key} for key in sorted(new)]
+        connection.execute(insert(BORROWED), rows)

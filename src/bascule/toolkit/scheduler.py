@@ -1,0 +1,71 @@
+"""Stage 6: runs a round's gateway-owned calls, bounded, isolated, results in the model's order."""
+
+import asyncio
+from collections.abc import Callable
+
+from bascule.toolkit.handler import ExecutionContext, Policy
+from bascule.toolkit.outcome import Call, Outcome, Output
+from bascule.toolkit.registry import Binding
+from bascule.toolkit.telemetry import Run, observed
+
+Finished = Callable[[Outcome], None]
+
+
+class Scheduler:
+    """One for each turn. Calls start when they are submitted, as far as the width and the tools'
+    policies permit; `results` waits for all of them. `cancel` leaves no task behind."""
+
+    def __init__(self, width: int, max_result_bytes: int) -> None:
+        self._width = asyncio.Semaphore(width)
+        self._max_result_bytes = max_result_bytes
+        self._by_name: dict[str, asyncio.Lock] = {}
+        self._running: set[asyncio.Task[Outcome]] = set()
+        self._order: list[asyncio.Task[Outcome]] = []
+
+    def submit(
+        self, call: Call, binding: Binding, context: ExecutionContext, finished: Finished
+    ) -> None:
+        """Start a call; `finished` is told the outcome as soon as it is there."""
+        executor, params = binding.executor, binding.params
+        self.start(call, binding, lambda: executor.execute(call, params, context), finished)
+
+    def start(self, call: Call, binding: Binding, run: Run, finished: Finished) -> None:
+        """The same for any coroutine of the binding's executor, such as the rest of a call that was
+        suspended."""
+        task = asyncio.get_running_loop().create_task(self._run(call, binding, run, finished))
+        self._running.add(task)
+        self._order.append(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _run(self, call: Call, binding: Binding, run: Run, finished: Finished) -> Outcome:
+        async with self._turn_of(call.name, binding.executor.policy), self._width:
+            outcome = await observed(call, binding.executor, run)
+        outcome = self._bounded(outcome)
+        finished(outcome)
+        return outcome
+
+    def _turn_of(self, name: str, policy: Policy) -> asyncio.Lock:
+        if policy == "parallel":
+            return asyncio.Lock()  # its own: nobody waits
+        key = "" if policy == "exclusive" else name
+        return self._by_name.setdefault(key, asyncio.Lock())
+
+    def _bounded(self, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Output) and isinstance(outcome.output, str):
+            data = outcome.output.encode("utf-8", "replace")
+            if len(data) > self._max_result_bytes:
+                kept = data[: self._max_result_bytes].decode(errors="ignore")
+                outcome.output = f"{kept}\n[cut: the result had {len(data)} bytes]"
+        return outcome
+
+    async def results(self) -> list[Outcome]:
+        """The outcomes of all calls since the last time, in the order of submission."""
+        order, self._order = self._order, []
+        return [await task for task in order]
+
+    async def cancel(self) -> None:
+        """Stop what runs and wait until it has stopped."""
+        tasks = list(self._running)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

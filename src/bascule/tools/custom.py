@@ -1,0 +1,174 @@
+"""`custom`: a tool that takes free text. The model writes a function with one string, `input`; the
+client reads the text."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Raw
+
+from bascule.protocols import json
+from bascule.protocols.errors import invalid
+from bascule.protocols.responses.events import ItemEvent
+from bascule.protocols.responses.items import (
+    Flat,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    ItemStatus,
+    Part,
+)
+from bascule.toolkit.handler import Tool, ToolHandler
+from bascule.toolkit.names import Identity, Ledger
+from bascule.toolkit.outcome import Call
+from bascule.toolkit.projection import ItemWriter, Projection
+from bascule.tools.free_text import FreeText
+from bascule.tools.function import check_output
+
+
+class Grammar(msgspec.Struct):
+    """`format`: plain text, or text of a grammar."""
+
+    type: Literal["text", "grammar"]
+    syntax: Literal["lark", "regex"] | None = None
+    definition: str | None = None
+
+
+class CustomParams(msgspec.Struct):
+    name: str
+    description: str | None = None
+    format: Grammar | None = None
+
+
+_decode = json.decoder(CustomParams)
+_PARAMETERS = Raw(
+    b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],'
+    b'"additionalProperties":false}'
+)
+
+
+class CustomToolCall(msgspec.Struct):
+    """View of a `custom_tool_call`."""
+
+    call_id: str
+    name: str
+    input: str
+    namespace: str | None = None
+
+
+class CustomToolCallItem(
+    msgspec.Struct, tag_field="type", tag="custom_tool_call", omit_defaults=True
+):
+    id: str
+    status: ItemStatus
+    call_id: str
+    name: str
+    input: str
+    namespace: str | None = None
+
+
+class CustomToolCallOutput(msgspec.Struct):
+    """View of a `custom_tool_call_output`."""
+
+    call_id: str
+    output: str | list[Part]
+
+
+class InputDelta(ItemEvent, tag="response.custom_tool_call_input.delta"):
+    delta: str = ""
+
+
+class InputDone(ItemEvent, tag="response.custom_tool_call_input.done"):
+    input: str = ""
+
+
+class CustomHandler(ToolHandler[CustomParams]):
+    """Executed by the client."""
+
+    types: ClassVar[frozenset[str]] = frozenset({"custom"})
+    item_types: ClassVar[frozenset[str]] = frozenset(
+        {"custom_tool_call", "custom_tool_call_output"}
+    )
+
+    def parse(self, declaration: Raw, param: str) -> CustomParams:
+        params = json.field(_decode, declaration, param)
+        if not params.name:
+            raise invalid(f"'{param}.name' is empty.", f"{param}.name", "empty_string")
+        form = params.format
+        if form is not None and form.type == "grammar":
+            for name in ("syntax", "definition"):
+                if not getattr(form, name):
+                    place = f"{param}.format.{name}"
+                    raise invalid(
+                        f"Missing required parameter: '{place}'.",
+                        place,
+                        "missing_required_parameter",
+                    )
+        return params
+
+    def normalize(self, params: CustomParams) -> Sequence[Tool]:
+        identity = Identity(None, params.name, "custom")
+        return [Tool(identity, _description(params), _PARAMETERS)]
+
+    def project(self, writer: ItemWriter, call: Call, identity: Identity) -> Projection:
+        return CustomProjection(writer, call, identity)
+
+    def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
+        if item.type == "custom_tool_call_output":
+            output = item.view(CustomToolCallOutput, param)
+            check_output(output.output, f"{param}.output")
+            return [FunctionCallOutput(output.call_id, output.output)]
+        call = item.view(CustomToolCall, param)
+        wire = names.assign(Identity(call.namespace, call.name, "custom"))
+        arguments = json.encode({"input": call.input}).decode()
+        return [FunctionCall(call.call_id, wire, arguments)]
+
+    def answers(self, item: Item) -> str | None:
+        if item.type != "custom_tool_call_output":
+            return None
+        return item.view(CustomToolCallOutput).call_id
+
+
+def _description(params: CustomParams) -> str:
+    lines = [params.description or ""]
+    form = params.format
+    if form is not None and form.type == "grammar":
+        lines.append(f"`input` must match this {form.syntax} grammar:\n{form.definition}")
+    return "\n\n".join(filter(None, lines))
+
+
+class CustomProjection(Projection):
+    """Streams the text while the model writes the JSON around it."""
+
+    id_prefix: ClassVar[str] = "ctc"
+
+    def __init__(self, writer: ItemWriter, call: Call, identity: Identity) -> None:
+        super().__init__(writer, call)
+        self._identity = identity
+        self._text = FreeText()
+
+    def begin(self) -> None:
+        self.writer.added(self._item("in_progress", ""))
+
+    def arguments(self, fragment: str) -> None:
+        self._delta(self._text.feed(fragment))
+
+    def complete(self, arguments: str, status: ItemStatus) -> None:
+        self._delta(self._text.finish())
+        text = self._text.text
+        self.writer.event(InputDone(-1, "", 0, text))
+        self.writer.done(self._item(status, text))
+
+    def _delta(self, text: str) -> None:
+        if text:
+            self.writer.event(InputDelta(-1, "", 0, text))
+
+    def _item(self, status: ItemStatus, text: str) -> Any:
+        return CustomToolCallItem(
+            self.writer.item_id,
+            status,
+            self.call.call_id,
+            self._identity.name,
+            text,
+            self._identity.namespace,
+        )

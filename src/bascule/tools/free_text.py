@@ -1,0 +1,120 @@
+"""The text inside `{"input": "..."}`, while the JSON is still being written."""
+
+import json as stdlib_json
+import re
+from typing import Final
+
+import msgspec
+
+_OPENING: Final = re.compile(r'\s*\{\s*"input"\s*:\s*"')
+_MAY_BE_OPENING: Final = re.compile(r'\s*(\{\s*("(i(n(p(u(t("\s*(:\s*)?)?)?)?)?)?)?)?)?')
+_ESCAPE: Final = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u[0-9a-fA-F]{4}|[^u])"
+)
+
+
+class _Wrapped(msgspec.Struct):
+    input: str
+
+
+class FreeText:
+    """`feed` fragments of the arguments; each call returns the text that became sure.
+
+    Arguments of another shape are kept until `finish`, which gives the `input` member if there is
+    one, else the arguments themselves: nothing the model wrote is lost.
+    """
+
+    def __init__(self) -> None:
+        self._raw = ""
+        self._streaming = False
+        self._other = False
+        self._closed = False
+        self._tail = ""
+        self._parts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """All that was returned so far."""
+        return "".join(self._parts)
+
+    def feed(self, fragment: str) -> str:
+        if self._closed:
+            return ""
+        if self._streaming:
+            return self._stream(fragment)
+        self._raw += fragment
+        if self._other:
+            return ""
+        opening = _OPENING.match(self._raw)
+        if opening is not None:
+            self._streaming = True
+            return self._stream(self._raw[opening.end() :])
+        self._other = _MAY_BE_OPENING.fullmatch(self._raw) is None
+        return ""
+
+    def finish(self) -> str:
+        if self._streaming:
+            rest, self._tail = self._tail, ""  # half an escape, of a model that was cut
+            return "" if self._closed else self._keep(_unescape_loosely(rest))
+        return self._keep(_member(self._raw))
+
+    def _stream(self, fragment: str) -> str:
+        source = self._tail + fragment
+        end = at = 0
+        out: list[str] = []
+        while at < len(source):
+            quote, slash = source.find('"', at), source.find("\\", at)
+            if slash < 0 or 0 <= quote < slash:
+                end = quote if quote >= 0 else len(source)
+                out.append(source[at:end])
+                self._closed = quote >= 0
+                at = len(source)
+                break
+            out.append(source[at:slash])
+            escape = _ESCAPE.match(source, slash)
+            if escape is None or _may_go_on(source, escape):
+                at = slash
+                break
+            out.append(_unescape(escape.group()))
+            at = escape.end()
+        self._tail = "" if self._closed else source[at:]
+        return self._keep("".join(out))
+
+    def _keep(self, text: str) -> str:
+        if text:
+            self._parts.append(text)
+        return text
+
+
+def _may_go_on(source: str, escape: "re.Match[str]") -> bool:
+    """A high surrogate whose other half has not come yet."""
+    text = escape.group()
+    if len(text) != 6 or not re.match(r"\\u[dD][89abAB]", text):
+        return False
+    rest = source[escape.end() :]
+    return len(rest) < 6 and "\\u"[: len(rest)] == rest[:2]
+
+
+def _unescape(escape: str) -> str:
+    try:
+        text: str = stdlib_json.loads(f'"{escape}"')
+    except ValueError:
+        return escape  # not an escape in JSON: the model meant the characters
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _unescape_loosely(rest: str) -> str:
+    return _unescape(rest) if rest else ""
+
+
+def _member(arguments: str) -> str:
+    try:
+        return msgspec.json.decode(arguments, type=_Wrapped).input
+    except msgspec.ValidationError:
+        pass
+    except (msgspec.DecodeError, RecursionError):
+        return arguments
+    try:
+        return msgspec.json.decode(arguments, type=str)
+    except msgspec.ValidationError:
+        return arguments

@@ -1,0 +1,89 @@
+"""`function`: the client's own function, sent as it is and handed back as it is called."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw
+
+from bascule.protocols import json
+from bascule.protocols.errors import invalid
+from bascule.protocols.responses.items import Flat, FunctionCall, FunctionCallOutput, Item, Part
+from bascule.toolkit.handler import Tool, ToolHandler
+from bascule.toolkit.names import Identity, Ledger
+
+
+class FunctionParams(msgspec.Struct):
+    """A declaration's fields; `parameters` keeps its bytes."""
+
+    name: str
+    description: str | None = None
+    parameters: Raw = Raw()
+    strict: bool | None = None
+
+
+_decode = json.decoder(FunctionParams)
+_NULL = Raw(b"null")
+
+
+class FunctionHandler(ToolHandler[FunctionParams]):
+    """Never executed by the gateway."""
+
+    types: ClassVar[frozenset[str]] = frozenset({"function"})
+    item_types: ClassVar[frozenset[str]] = frozenset({"function_call", "function_call_output"})
+
+    def parse(self, declaration: Raw, param: str) -> FunctionParams:
+        params = json.field(_decode, declaration, param)
+        if not params.name:
+            raise invalid(f"'{param}.name' is empty.", f"{param}.name", "empty_string")
+        schema = bytes(params.parameters).lstrip()
+        if schema == b"null":
+            params.parameters = Raw()
+        elif schema and not schema.startswith(b"{"):
+            place = f"{param}.parameters"
+            raise invalid(f"'{place}' must be an object.", place, "invalid_type")
+        return params
+
+    def normalize(self, params: FunctionParams) -> Sequence[Tool]:
+        identity = Identity(None, params.name, "function")
+        return [Tool(identity, params.description, params.parameters, params.strict)]
+
+    def echo(self, declaration: Raw, params: FunctionParams) -> Raw:
+        """With explicit nulls: Open Responses requires the keys."""
+        members = json.envelope(bytes(declaration))
+        for name in ("description", "parameters", "strict"):
+            members.setdefault(name, _NULL)
+        return Raw(json.encode(members))
+
+    def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
+        if item.type == "function_call_output":
+            output = item.view(FunctionCallOutput, param)
+            check_output(output.output, f"{param}.output")
+            return [output]
+        call = item.view(FunctionCall, param)
+        wire = names.assign(Identity(call.namespace, call.name, "function"))
+        if wire == call.name:
+            return [call]
+        return [FunctionCall(call.call_id, wire, call.arguments)]
+
+    def answers(self, item: Item) -> str | None:
+        if item.type != "function_call_output":
+            return None
+        return item.view(FunctionCallOutput).call_id
+
+
+_OUTPUT_PARTS = frozenset({"input_text", "input_image", "output_text"})
+
+
+def check_output(output: str | list[Part], param: str) -> None:
+    """An output is a string or a list of text and images. Raises ApiError 400."""
+    if isinstance(output, str):
+        return
+    for i, part in enumerate(output):
+        if part.type not in _OUTPUT_PARTS:
+            place = f"{param}[{i}].type"
+            raise invalid(
+                f"Invalid value for '{place}': '{part.type}' is not supported here.",
+                place,
+                "unsupported_value",
+            )

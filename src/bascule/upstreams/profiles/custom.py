@@ -1,0 +1,21 @@
+"""A server of which nothing is known: what nearly all of them understand."""
+
+from bascule.protocols.flags import Flags
+from bascule.upstreams.profile import Profile
+
+PROFILE = Profile(
+    name="custom",
+    flags=Flags(
+        developer_role=False,
+        max_completion_tokens=False,
+        stream_usage=True,
+        parallel_tool_calls=False,
+        strict_tools=False,
+        allowed_tools=False,
+        structured_output=True,
+        reasoning_effort="none",
+        reasoning_replay="none",
+        verbosity=False,
+        image_input=True,
+    ),
+)

@@ -1,0 +1,22 @@
+"""llama.cpp's server."""
+
+from bascule.protocols.flags import Flags
+from bascule.upstreams.profile import Profile
+
+PROFILE = Profile(
+    name="llama_cpp",
+    port=8080,
+    flags=Flags(
+        developer_role=False,
+        max_completion_tokens=False,
+        stream_usage=True,
+        parallel_tool_calls=True,
+        strict_tools=False,
+        allowed_tools=False,
+        structured_output=True,
+        reasoning_effort="enable_thinking",
+        reasoning_replay="reasoning_content",
+        verbosity=False,
+        image_input=True,
+    ),
+)

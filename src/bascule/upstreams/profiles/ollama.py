@@ -1,0 +1,22 @@
+"""Ollama, its OpenAI-compatible endpoint."""
+
+from bascule.protocols.flags import Flags
+from bascule.upstreams.profile import Profile
+
+PROFILE = Profile(
+    name="ollama",
+    port=11434,
+    flags=Flags(
+        developer_role=False,
+        max_completion_tokens=False,
+        stream_usage=True,
+        parallel_tool_calls=False,
+        strict_tools=False,
+        allowed_tools=False,
+        structured_output=True,
+        reasoning_effort="reasoning_effort",
+        reasoning_replay="reasoning",
+        verbosity=False,
+        image_input=True,
+    ),
+)

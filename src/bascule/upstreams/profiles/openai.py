@@ -1,0 +1,21 @@
+"""OpenAI, and what speaks exactly like it."""
+
+from bascule.protocols.flags import Flags
+from bascule.upstreams.profile import Profile
+
+PROFILE = Profile(
+    name="openai",
+    flags=Flags(
+        developer_role=True,
+        max_completion_tokens=True,
+        stream_usage=True,
+        parallel_tool_calls=True,
+        strict_tools=True,
+        allowed_tools=True,
+        structured_output=True,
+        reasoning_effort="reasoning_effort",
+        reasoning_replay="none",
+        verbosity=True,
+        image_input=True,
+    ),
+)

@@ -1,0 +1,22 @@
+"""SGLang."""
+
+from bascule.protocols.flags import Flags
+from bascule.upstreams.profile import Profile
+
+PROFILE = Profile(
+    name="sglang",
+    port=30000,
+    flags=Flags(
+        developer_role=False,
+        max_completion_tokens=False,
+        stream_usage=True,
+        parallel_tool_calls=True,
+        strict_tools=False,
+        allowed_tools=False,
+        structured_output=True,
+        reasoning_effort="reasoning_effort",
+        reasoning_replay="reasoning_content",
+        verbosity=False,
+        image_input=True,
+    ),
+)

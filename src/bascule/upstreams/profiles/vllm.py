@@ -1,0 +1,22 @@
+"""vLLM."""
+
+from bascule.protocols.flags import Flags
+from bascule.upstreams.profile import Profile
+
+PROFILE = Profile(
+    name="vllm",
+    port=8000,
+    flags=Flags(
+        developer_role=True,
+        max_completion_tokens=True,
+        stream_usage=True,
+        parallel_tool_calls=True,
+        strict_tools=True,
+        allowed_tools=False,
+        structured_output=True,
+        reasoning_effort="reasoning_effort",
+        reasoning_replay="reasoning",
+        verbosity=False,
+        image_input=True,
+    ),
+)

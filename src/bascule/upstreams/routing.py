@@ -1,0 +1,120 @@
+"""From a model's name to an upstream: exact names and aliases, `UPSTREAM/model`, globs, the default."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from urllib.parse import urlsplit
+
+from bascule.config import Config, ConfigError, ModelSection, UpstreamSection
+from bascule.protocols.chat.upstream import ChatUpstream
+from bascule.protocols.errors import ApiError
+from bascule.protocols.flags import Flags, override
+from bascule.upstreams.client import Headers, Timeouts, UpstreamClient
+from bascule.upstreams.profiles import PROFILES
+from bascule.upstreams.target import Target
+
+_PROTOCOLS = {"chat": ChatUpstream()}
+
+
+def base_url(url: str) -> str:
+    """A base URL without a path gets `/v1`; a trailing slash goes."""
+    return url.rstrip("/") + ("" if urlsplit(url).path.strip("/") else "/v1")
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A configured upstream, ready for use."""
+
+    section: UpstreamSection
+    base_url: str
+    flags: Flags
+    client: UpstreamClient
+
+    def headers(self, client_key: str | None) -> Headers:
+        """Request headers; the key is the upstream's own, or the client's if configured so."""
+        headers: list[tuple[bytes, bytes]] = [(b"content-type", b"application/json")]
+        secret = self.section.api_key
+        key = None if secret is None else secret.reveal()
+        if key == "client":
+            key = client_key
+        if key:
+            headers.append((b"authorization", b"Bearer " + key.encode()))
+        return headers
+
+
+class Router:
+    """Raises ConfigError for an unknown profile or flag."""
+
+    def __init__(self, config: Config, client: UpstreamClient) -> None:
+        self.upstreams = {
+            section.name: _upstream(i, section, client)
+            for i, section in enumerate(config.upstreams)
+        }
+        self._models: dict[str, ModelSection] = {}
+        for model in config.models:
+            for name in (model.name, *model.aliases):
+                self._models[name] = model
+        self._default = next((model for model in config.models if model.default), None)
+        self._flags = {
+            model.name: self._model_flags(i, model) for i, model in enumerate(config.models)
+        }
+
+    def resolve(self, name: str, client_key: str | None = None) -> Target:
+        """Raises ApiError 404 `model_not_found`."""
+        model = self._models.get(name)
+        if model is not None:
+            return self._configured(model, client_key)
+        prefix, slash, rest = name.partition("/")
+        if slash and rest and prefix in self.upstreams:
+            return self._target(self.upstreams[prefix], rest, client_key)
+        for upstream in self.upstreams.values():
+            if any(fnmatchcase(name, glob) for glob in upstream.section.models):
+                return self._target(upstream, name, client_key)
+        if self._default is not None:
+            return self._configured(self._default, client_key)
+        raise ApiError(
+            404, f"The model '{name}' does not exist.", code="model_not_found", param="model"
+        )
+
+    def configured(self) -> list[tuple[str, str]]:
+        """Names and aliases of `[[models]]`, each with its upstream."""
+        return [(name, model.upstream) for name, model in self._models.items()]
+
+    def _configured(self, model: ModelSection, client_key: str | None) -> Target:
+        upstream = self.upstreams[model.upstream]
+        return self._target(
+            upstream, model.model or model.name, client_key, self._flags[model.name]
+        )
+
+    def _model_flags(self, i: int, model: ModelSection) -> Flags:
+        try:
+            return override(self.upstreams[model.upstream].flags, model.flags)
+        except ValueError as e:
+            raise ConfigError(f"models[{i}].{e}") from None
+
+    def _target(
+        self, upstream: Upstream, model: str, client_key: str | None, flags: Flags | None = None
+    ) -> Target:
+        section = upstream.section
+        protocol = _PROTOCOLS[section.protocol]
+        return Target(
+            upstream=section.name,
+            model=model,
+            protocol=protocol,
+            url=upstream.base_url + protocol.path,
+            headers=upstream.headers(client_key),
+            flags=flags or upstream.flags,
+            client=upstream.client,
+            timeouts=Timeouts(first_byte=section.timeout, idle=section.timeout),
+        )
+
+
+def _upstream(i: int, section: UpstreamSection, client: UpstreamClient) -> Upstream:
+    profile = PROFILES.get(section.profile)
+    if profile is None:
+        known = ", ".join(PROFILES)
+        raise ConfigError(f"upstreams[{i}].profile: '{section.profile}' is not one of {known}")
+    try:
+        flags = override(profile.flags, section.flags)
+    except ValueError as e:
+        raise ConfigError(f"upstreams[{i}].{e}") from None
+    return Upstream(section, base_url(section.base_url), flags, client)

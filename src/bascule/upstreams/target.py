@@ -1,0 +1,25 @@
+"""Where a turn's inference goes: one upstream and one of its models."""
+
+from dataclasses import dataclass
+
+from bascule.protocols.flags import Flags
+from bascule.protocols.upstream import UpstreamProtocol
+from bascule.upstreams.client import Headers, Timeouts, UpstreamClient
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A resolved model. `headers` hold the upstream's key and are never logged."""
+
+    upstream: str
+    model: str
+    """The model's name at the upstream."""
+    protocol: UpstreamProtocol
+    url: str
+    headers: Headers
+    flags: Flags
+    client: UpstreamClient
+    timeouts: Timeouts
+
+    def __repr__(self) -> str:
+        return f"Target({self.upstream!r}, {self.model!r})"
