@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.testing.fold import fold
-from tests.testing.http import ask
 
 from bascule.testing import DIALECTS, load_script, weak
 from bascule.testing.step_data import KINDS
+from tests.testing.fold import fold
+from tests.testing.http import ask
 
 pytestmark = pytest.mark.anyio
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from tests.testing.http import ask
 
 from bascule.testing import ModelServer, recorded
+from tests.testing.http import ask
 
 pytestmark = pytest.mark.anyio
 
