@@ -1,0 +1,93 @@
+"""The schema: made from nothing, once, by however many processes, and never unmade."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from tests.state.database import foreign, is_sound
+from tests.state.rows import a_turn, commit, whole
+
+from bascule.state.migration import migrate
+from bascule.state.schema import METADATA
+from bascule.state.sql import open_store
+from bascule.state.store import StoreError
+
+pytestmark = pytest.mark.anyio
+
+OPEN = """
+import asyncio, sys
+from bascule.state.sql import open_store
+from tests.state.rows import a_turn, commit, whole
+
+async def main(url):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    store = await open_store(url)
+    assert await whole(store, await commit(store, a_turn()))
+    await store.aclose()
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def test_migrations_lead_to_the_schema() -> None:
+    engine = sa.create_engine("sqlite://")
+    with engine.begin() as connection:
+        migrate(connection)
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, METADATA) == []
+    engine.dispose()
+
+
+async def test_opening_again_changes_nothing(path: Path) -> None:
+    store = await open_store(f"sqlite:///{path}")
+    row = await commit(store, a_turn())
+    await store.aclose()
+    schema = _schema(path)
+    store = await open_store(f"sqlite:///{path}")
+    assert await whole(store, row)
+    await store.aclose()
+    assert _schema(path) == schema
+
+
+async def test_a_newer_database_is_refused(path: Path) -> None:
+    store = await open_store(f"sqlite:///{path}")
+    await store.aclose()
+    with foreign(path) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StoreError, match="9999"):
+        await open_store(f"sqlite:///{path}")
+
+
+async def test_processes_may_start_on_one_empty_file_at_once(path: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", OPEN, f"sqlite:///{path}?timeout=30"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        _, errors = await asyncio.to_thread(process.communicate, timeout=50)
+        assert process.returncode == 0, errors
+    assert is_sound(path)
+
+
+def _schema(path: Path) -> list[tuple[str, str]]:
+    with foreign(path) as database:
+        return database.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
