@@ -12,7 +12,7 @@ from alembic.migration import MigrationContext
 from tests.state.database import foreign, is_sound
 from tests.state.rows import a_turn, commit, whole
 
-from bascule.state.migration import migrate
+from bascule.state.migration import migrate, newest
 from bascule.state.schema import METADATA
 from bascule.state.sql import open_store
 from bascule.state.store import StoreError
@@ -34,13 +34,25 @@ async def main(url):
 asyncio.run(main(sys.argv[1]))
 """
 
+LOADED = """
+import asyncio, sys
+from bascule.state.sql import open_store
+
+async def main(url):
+    await (await open_store(url)).aclose()
+
+asyncio.run(main(sys.argv[1]))
+print("alembic" in sys.modules)
+"""
+
 
 def test_migrations_lead_to_the_schema() -> None:
     engine = sa.create_engine("sqlite://")
-    with engine.begin() as connection:
-        migrate(connection)
+    migrate(engine)
+    with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, METADATA) == []
+        assert context.get_current_revision() == newest()
     engine.dispose()
 
 
@@ -53,6 +65,18 @@ async def test_opening_again_changes_nothing(path: Path) -> None:
     assert await whole(store, row)
     await store.aclose()
     assert _schema(path) == schema
+
+
+def test_alembic_is_not_loaded_for_a_database_that_is_up_to_date(path: Path) -> None:
+    for loaded in (True, False):
+        done = subprocess.run(
+            [sys.executable, "-c", LOADED, f"sqlite:///{path}"],
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=True,
+        )
+        assert done.stdout == f"{loaded}\n"
 
 
 async def test_a_newer_database_is_refused(path: Path) -> None:

@@ -36,8 +36,7 @@ class Writer:
     def open(self) -> None:
         """Makes the file where there is none, and brings its tables up to date."""
         self._location.create()
-        with self.engine.begin() as connection:
-            migrate(connection)
+        migrate(self.engine)
 
     def close(self) -> None:
         """Gives the connection back; one in memory takes the database with it."""
