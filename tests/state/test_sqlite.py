@@ -256,13 +256,14 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
+@pytest.mark.timeout(180)
 async def test_works_again_when_a_full_disk_has_room(path: Path) -> None:
     done = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-W", "error", "-c", FULL_DISK, f"sqlite:///{path}"],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
     )
     assert done.returncode == 0, done.stderr
     assert "could not be used" in done.stdout
