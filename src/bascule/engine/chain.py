@@ -92,14 +92,17 @@ _INPUT_PREFIX = {
 
 def _input_row(item: Item) -> ItemRow:
     # The client's ids may repeat, so the row has a key of its own.
-    key = mint(_INPUT_PREFIX.get(item.type, "item"))
+    key = mint("item")
     origin = None if item.model is None else json.encode(Origin(model=list(item.model)))
     if item.id is not None:
         return ItemRow(key=key, id=item.id, type=item.type, data=item.raw, origin=origin)
-    data = json.merge(item.raw, type=item.type, id=key)
-    return ItemRow(key=key, id=key, type=item.type, data=data, origin=origin)
+    id_ = mint(_INPUT_PREFIX.get(item.type, "item"))
+    data = json.merge(item.raw, type=item.type, id=id_)
+    return ItemRow(key=key, id=id_, type=item.type, data=data, origin=origin)
 
 
 def _output_row(item: OutputItem) -> ItemRow:
     origin = None if item.origin is None else json.encode(item.origin)
-    return ItemRow(key=item.id, id=item.id, type=item.type, data=bytes(item.data), origin=origin)
+    return ItemRow(
+        key=mint("item"), id=item.id, type=item.type, data=bytes(item.data), origin=origin
+    )

@@ -177,10 +177,10 @@ class _Turn:
         declared = self._chain.continuation.declared
         if declared:
             self.state.declared = list(declared)
-            return await prepare(request.tools, engine.handlers, self._names, limit, declared)
+            return await prepare(request.tools(), engine.handlers, self._names, limit, declared)
         return await plan_tools(
-            request.tools,
             bytes(request.raw.get("tools", b"")),
+            request.tools,
             handlers=engine.handlers,
             names=self._names,
             name_limit=NAME_LIMIT,
@@ -381,7 +381,7 @@ class _Turn:
         """Tools for the rounds to come."""
         self.state.declared += tools
         self._plan = await prepare(
-            self._request.tools,
+            self._request.tools(),
             self._engine.handlers,
             self._names,
             self._engine.settings.max_tools,

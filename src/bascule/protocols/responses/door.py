@@ -152,6 +152,13 @@ def _max_output_tokens(raw: Raw, param: str) -> int:
 _Key = Annotated[str, Meta(max_length=64)]
 _Value = Annotated[str, Meta(max_length=512)]
 
+
+def _tools(raw: Raw, param: str) -> None:
+    """Kept as bytes: the same list comes with every turn, and its plan is known by them."""
+    if not bytes(raw).startswith(b"["):
+        raise invalid(f"Invalid value for '{param}': expected `array`.", param, "invalid_type")
+
+
 _HONOURED: Final[dict[str, Decode]] = {
     "model": _typed(str),
     "input": read_input,
@@ -160,7 +167,7 @@ _HONOURED: Final[dict[str, Decode]] = {
     "store": _typed(bool),
     "stream": _typed(bool),
     "include": _include,
-    "tools": _typed(tuple[Raw, ...]),
+    "tools": _tools,
     "tool_choice": _tool_choice,
     "parallel_tool_calls": _typed(bool),
     "max_output_tokens": _max_output_tokens,
@@ -211,7 +218,9 @@ def decode(body: bytes) -> TurnRequest:
         if bytes(raw) == b"null":
             continue
         read = _HONOURED.get(name)
-        if read is not None:
+        if read is _tools:
+            _tools(raw, name)
+        elif read is not None:
             values[name] = read(raw, name)
         elif name in _REFUSED:
             _refuse(name, bytes(raw))
