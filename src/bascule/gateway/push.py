@@ -104,6 +104,10 @@ class SendWriter:
         self.start(status, [*headers, (b"content-length", b"%d" % len(body))])
         self._drive({"type": "http.response.body", "body": body})
 
+    def abort(self) -> None:
+        """End an answer that cannot be completed."""
+        self.finish()
+
     async def drained(self) -> None:
         """Wait until all that was written has been taken by the server."""
         if self._task is not None:
@@ -179,6 +183,10 @@ class PushWriter(SendWriter):
         super().respond(status, headers, body)
         cycle.transport = cork.transport
         cork.release()
+
+    def abort(self) -> None:
+        if self._cycle is not None:
+            self._cycle.transport.abort()
 
     def finish(self) -> None:
         cycle, self._cycle = self._cycle, None  # breaks the cycle of references

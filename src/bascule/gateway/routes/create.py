@@ -38,7 +38,7 @@ class CreateResponse:
         writer = writer_for(scope, send)
         headers: HeaderList = [(b"x-request-id", request_id)]
         try:
-            task = await self._start(scope, receive, writer, headers)
+            task, sink = await self._start(scope, receive, writer, headers)
         except ApiError as e:
             error_answer(writer, e, headers)
             await writer.drained()
@@ -50,13 +50,14 @@ class CreateResponse:
             while (await receive())["type"] != "http.disconnect":
                 pass
         finally:
+            sink.leave()
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
 
     async def _start(
         self, scope: dict[str, Any], receive: Receive, writer: SendWriter, headers: HeaderList
-    ) -> asyncio.Task[None]:
+    ) -> tuple[asyncio.Task[None], SseSink | JsonSink]:
         owner = self._auth.owner(scope["headers"])
         limits = self._config.limits
         if len(self._turns) >= limits.max_concurrent_turns:
@@ -74,19 +75,17 @@ class CreateResponse:
         else:
             sink = JsonSink(writer, headers)
         turn = run_turn(self._engine, request, target, owner, sink)
-        task = asyncio.get_running_loop().create_task(self._guarded(turn, sink))
+        task = asyncio.get_running_loop().create_task(turn)
         self._turns.add(task)
-        task.add_done_callback(self._turns.discard)
-        return task
 
-    async def _guarded(self, turn: Awaitable[None], sink: SseSink | JsonSink) -> None:
-        try:
-            await turn
-        except Exception as e:
-            _log.exception("a turn could not be ended", exc_info=e)
-            raise
-        finally:
-            sink.leave()
+        def ended(task: asyncio.Task[None]) -> None:
+            self._turns.discard(task)
+            if not task.cancelled() and (fault := task.exception()) is not None:
+                _log.error("a turn could not be ended", exc_info=fault)
+                writer.abort()
+
+        task.add_done_callback(ended)
+        return task, sink
 
     async def drain(self) -> None:
         """Cancel what still runs at the end of the time that the server gave it."""

@@ -125,21 +125,24 @@ class Item:
     ) -> None:
         self.type = type_
         self.id = id_
-        self._raw: bytes | tuple[_Source, int] = raw
+        self._raw: bytes | tuple[_Source, int] | None = raw
         self.model = model
         self._view: msgspec.Struct | None = None
 
     @property
     def raw(self) -> bytes:
         """The JSON object, byte for byte."""
-        if isinstance(self._raw, tuple):
-            source, index = self._raw
-            self._raw = source.member(index)
-        return self._raw
+        raw = self._raw
+        if isinstance(raw, tuple):
+            source, index = raw
+            raw = self._raw = source.member(index)
+        elif raw is None:
+            raw = self._raw = json.encode(self._view)
+        return raw
 
     @classmethod
-    def seen(cls, view: "_View", raw: bytes | tuple[_Source, int]) -> "Item":
-        """An item whose view is decoded already."""
+    def seen(cls, view: "_View", raw: bytes | tuple[_Source, int] | None) -> "Item":
+        """An item whose view is decoded already; without bytes it is the view."""
         item = cls(_TYPES[type(view)], view.id, b"")
         item._raw = raw
         item._view = view
@@ -188,9 +191,9 @@ _views = msgspec.json.Decoder(list[_View]).decode
 
 def read_input(raw: bytes | msgspec.Raw, param: str = "input") -> list[Item]:
     """A request's `input`: a string is one user message; an item with a role needs no type."""
-    if bytes(raw).startswith(b'"'):
+    if json.opens_with(raw, b'"'):
         text = json.field(_string, raw, param)
-        return [Item("message", None, json.encode(InputMessage(text)))]
+        return [Item.seen(Message("user", text), None)]
     return read_items(raw, param)
 
 
@@ -221,13 +224,6 @@ def read_item(data: bytes | msgspec.Raw, param: str) -> Item:
     elif kind == "":
         raise invalid(f"Invalid value for '{param}.type': it is empty.", f"{param}.type")
     return Item(kind, head.id, bytes(data))
-
-
-class InputMessage(msgspec.Struct, tag_field="type", tag="message"):
-    """The message that string input stands for."""
-
-    content: str
-    role: Role = "user"
 
 
 class OutputText(msgspec.Struct, tag_field="type", tag="output_text"):
