@@ -1,7 +1,7 @@
 """Stored turns: what a continuation starts from, and what a finished turn leaves behind."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bascule.engine.state import (
     Continuation,
@@ -18,15 +18,16 @@ from bascule.protocols.responses.items import Item
 from bascule.state.store import Commit, ItemRow, ResponseRow, Store
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Chain:
     """The turns before this one, loaded; empty for a turn that continues nothing."""
 
-    items: list[tuple[Item, Origin | None]] = field(
-        default_factory=list[tuple[Item, Origin | None]]
-    )
-    keys: list[str] = field(default_factory=list[str])
-    continuation: Continuation = field(default_factory=Continuation)
+    items: Sequence[tuple[Item, Origin | None]]
+    keys: Sequence[str]
+    continuation: Continuation
+
+
+NO_CHAIN = Chain((), (), Continuation())
 
 
 async def load_chain(store: Store, owner: str, response_id: str) -> Chain:

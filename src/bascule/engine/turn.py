@@ -13,7 +13,7 @@ import structlog
 from msgspec import Raw
 
 from bascule.engine.accumulator import Accumulator, RoundCall, flat_call
-from bascule.engine.chain import Chain, load_chain, make_commit
+from bascule.engine.chain import NO_CHAIN, load_chain, make_commit
 from bascule.engine.decide import LoopDecision, Step, classify_round
 from bascule.engine.history import Flattener
 from bascule.engine.inference import Inference
@@ -118,7 +118,7 @@ class _Turn:
             upstream=target.upstream,
             model=target.model,
         )
-        self._chain = Chain()
+        self._chain = NO_CHAIN
         self._names = Ledger(NAME_LIMIT)
         self._plan: ToolPlan = EMPTY
         self._choice = WireChoice()

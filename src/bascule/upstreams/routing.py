@@ -44,7 +44,7 @@ class Upstream:
             key = client_key
         if key:
             headers.append((b"authorization", b"Bearer " + key.encode()))
-        return headers
+        return tuple(headers)
 
 
 class Router:
@@ -64,6 +64,11 @@ class Router:
         self._flags = {
             model.name: self._model_flags(i, model) for i, model in enumerate(config.models)
         }
+
+    @property
+    def forwards_keys(self) -> bool:
+        """Whether any upstream is given the client's own key."""
+        return any(upstream.forwards_key for upstream in self.upstreams.values())
 
     def resolve(self, name: str, client_key: str | None = None) -> Target:
         """Raises ApiError 404 `model_not_found`."""

@@ -30,6 +30,7 @@ class CreateResponse:
         self._engine = engine
         self._router = router
         self._auth = auth
+        self._forwards_keys = router.forwards_keys
         self._turns: set[asyncio.Task[None]] = set()
 
     async def __call__(
@@ -68,7 +69,7 @@ class CreateResponse:
         request = door.decode(body)
         if len(request.input) > limits.max_items:
             raise invalid(f"The input has more than {limits.max_items} items.", "input")
-        keys = presented_keys(scope["headers"])
+        keys = presented_keys(scope["headers"]) if self._forwards_keys else ()
         target = self._router.resolve(request.model, keys[0] if keys else None)
         if request.stream:
             sink = SseSink(writer, headers, done=self._config.server.sse_done)

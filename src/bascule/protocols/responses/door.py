@@ -210,33 +210,40 @@ _REFUSED: Final[dict[str, tuple[bytes, ...]]] = {
 def decode(body: bytes) -> TurnRequest:
     """A request body. Raises ApiError 400 with `param` for whatever is wrong with it."""
     fields = json.envelope(body)
-    if json.is_null(fields.get("model", b"null")):
-        raise invalid(
-            "Missing required parameter: 'model'.", "model", code="missing_required_parameter"
-        )
     values: dict[str, Any] = {}
     ignored: list[str] = []
+    unset: list[str] = []
+    if "model" not in fields:
+        raise _missing("model")
     for name, raw in fields.items():
-        if json.is_null(raw):
-            continue
         read = _HONOURED.get(name)
-        if read is _tools:
-            _tools(raw, name)
-        elif read is not None:
-            values[name] = read(raw, name)
-        elif name in _REFUSED:
-            _refuse(name, bytes(raw))
-        else:
-            ignored.append(name)
-    if not values["model"]:
-        raise invalid("'model' is empty.", "model", code="missing_required_parameter")
+        try:
+            if read is not None:
+                values[name] = read(raw, name)
+            elif name in _REFUSED:
+                _refuse(name, bytes(raw))
+            else:
+                ignored.append(name)
+        except ApiError:
+            if not json.is_null(raw):
+                raise
+            unset.append(name)  # null says the same as leaving the field out
+    for name in unset:
+        del fields[name]
+    if not values.get("model"):
+        raise _missing("model")
     if "input" not in values:
         if "previous_response_id" not in values:
-            raise invalid(
-                "Missing required parameter: 'input'.", "input", code="missing_required_parameter"
-            )
+            raise _missing("input")
         values["input"] = []
+    values.pop("tools", None)
     return TurnRequest(**values, ignored=tuple(ignored), raw=fields)
+
+
+def _missing(name: str) -> ApiError:
+    return invalid(
+        f"Missing required parameter: '{name}'.", name, code="missing_required_parameter"
+    )
 
 
 def _refuse(name: str, raw: bytes) -> None:
@@ -281,7 +288,7 @@ def echo(request: TurnRequest, model: str, tools: bytes) -> bytes:
     for name, (key, default) in _DEFAULTS.items():
         value = raw.get(name)
         parts.append(key)
-        parts.append(default if value is None or json.is_null(value) else value)
+        parts.append(default if value is None else value)
     parts += (b',"text":', _show_text(request.text), b',"reasoning":')
     parts += (_show_reasoning(request.reasoning), b',"tools":', tools, _FIXED)
     return json.on_one_line(b"".join(parts))

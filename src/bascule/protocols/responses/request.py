@@ -73,12 +73,12 @@ class TurnRequest(msgspec.Struct, kw_only=True):
     metadata: dict[str, str] | None = None
     ignored: tuple[str, ...] = ()
     """JSON paths of fields that were tolerated."""
-    raw: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict[str, msgspec.Raw])
+    raw: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
 
     def tools(self) -> list[msgspec.Raw]:
         """The declarations, each as its bytes. Raises ApiError 400 if they are no list."""
         raw = self.raw.get("tools")
-        return [] if raw is None or bytes(raw) == b"null" else json.field(_list, raw, "tools")
+        return [] if raw is None else json.field(_list, raw, "tools")
 
     @property
     def wants_encrypted_reasoning(self) -> bool:
