@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.state.database import is_sound
-from tests.state.rows import listed
 
 from bascule.state.sql import open_store
+from tests.state.database import is_sound
+from tests.state.rows import listed
 
 pytestmark = pytest.mark.anyio
 

@@ -9,13 +9,13 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from tests.state.database import foreign, is_sound
-from tests.state.rows import a_turn, commit, whole
 
 from bascule.state.migration import migrate, newest
 from bascule.state.schema import METADATA
 from bascule.state.sql import open_store
 from bascule.state.store import StoreError
+from tests.state.database import foreign, is_sound
+from tests.state.rows import a_turn, commit, whole
 
 pytestmark = pytest.mark.anyio
 

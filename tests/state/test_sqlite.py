@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
-from tests.state.database import foreign, is_sound
-from tests.state.rows import a_turn, an_item, commit, whole
 
 from bascule.state.sql import open_store
 from bascule.state.store import Store, StoreError
+from tests.state.database import foreign, is_sound
+from tests.state.rows import a_turn, an_item, commit, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -135,9 +135,11 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # What was loaded so far stays: without this every full collection walks all of it.
+        # What was loaded so far stays: without this every full collection walks all of it. A turn
+        # makes some hundred objects that go by reference counting: look for cycles less often.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(10_000, 20, 50)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host

@@ -84,6 +84,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
             creator=self._connect,
             poolclass=QueuePool,
             pool_size=connections,
+            pool_use_lifo=True,  # a connection that was just used has its pages in cache
             max_overflow=0,
             hide_parameters=True,
         )
