@@ -1,6 +1,7 @@
 """An HTTP/1.1 client that does what well-behaved ones do not."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -82,7 +83,5 @@ async def connected(url: str, *, limit: int = 1 << 20) -> AsyncGenerator[Client]
         yield Client(reader, writer)
     finally:
         writer.close()
-        try:
+        with contextlib.suppress(OSError):  # it was closed from the other side
             await writer.wait_closed()
-        except OSError:
-            pass  # it was closed from the other side
