@@ -153,6 +153,11 @@ async def test_health_version_and_models() -> None:
         assert "version" in (await get(server, "/version")).json
         assert [card["id"] for card in (await get(server, "/v1/models")).json["data"]] == ["a", "b"]
         assert (await get(server, "/v1/nothing")).status == 404
+        async with Client(server) as client:
+            await client.send("HEAD", "/health")
+            assert (await client.receive(head_only=True)).status == 200
+            await client.send("GET", "/health")
+            assert (await client.receive()).json == {"status": "ok"}
         assert (await get(server, "/v1/chat/completions")).status == 404
 
 

@@ -1,7 +1,7 @@
 """Stored turns: what a continuation starts from, and what a finished turn leaves behind."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bascule.engine.state import (
     Continuation,
@@ -18,15 +18,16 @@ from bascule.protocols.responses.items import Item
 from bascule.state.store import Commit, ItemRow, ResponseRow, Store
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Chain:
     """The turns before this one, loaded; empty for a turn that continues nothing."""
 
-    items: list[tuple[Item, Origin | None]] = field(
-        default_factory=list[tuple[Item, Origin | None]]
-    )
-    keys: list[str] = field(default_factory=list[str])
-    continuation: Continuation = field(default_factory=Continuation)
+    items: Sequence[tuple[Item, Origin | None]]
+    keys: Sequence[str]
+    continuation: Continuation
+
+
+NO_CHAIN = Chain((), (), Continuation())
 
 
 async def load_chain(store: Store, owner: str, response_id: str) -> Chain:
@@ -92,14 +93,17 @@ _INPUT_PREFIX = {
 
 def _input_row(item: Item) -> ItemRow:
     # The client's ids may repeat, so the row has a key of its own.
-    key = mint(_INPUT_PREFIX.get(item.type, "item"))
+    key = mint("item")
     origin = None if item.model is None else json.encode(Origin(model=list(item.model)))
     if item.id is not None:
         return ItemRow(key=key, id=item.id, type=item.type, data=item.raw, origin=origin)
-    data = json.merge(item.raw, type=item.type, id=key)
-    return ItemRow(key=key, id=key, type=item.type, data=data, origin=origin)
+    id_ = mint(_INPUT_PREFIX.get(item.type, "item"))
+    data = json.merge(item.raw, type=item.type, id=id_)
+    return ItemRow(key=key, id=id_, type=item.type, data=data, origin=origin)
 
 
 def _output_row(item: OutputItem) -> ItemRow:
     origin = None if item.origin is None else json.encode(item.origin)
-    return ItemRow(key=item.id, id=item.id, type=item.type, data=bytes(item.data), origin=origin)
+    return ItemRow(
+        key=mint("item"), id=item.id, type=item.type, data=bytes(item.data), origin=origin
+    )

@@ -29,13 +29,16 @@ class Flattener:
         for i, item in enumerate(items):
             if item.model is not None:
                 flat += item.model
+            elif item.type == "message":
+                message = item.known(Message) or item.view(Message, f"{param}[{i}]")
+                if not isinstance(message.content, str):
+                    _check_parts(message.content, param, i)
+                flat.append(message)
             else:
-                flat += self._one(item, f"{param}[{i}]")
+                flat += self._other(item, f"{param}[{i}]")
         return flat
 
-    def _one(self, item: Item, param: str) -> Sequence[Flat]:
-        if item.type == "message":
-            return [self._message(item, param)]
+    def _other(self, item: Item, param: str) -> Sequence[Flat]:
         if item.type == "reasoning":
             return self._reasoning(item.view(Reasoning, param))
         handler = self._handlers.for_item(item.type)
@@ -46,13 +49,6 @@ class Flattener:
                 "unsupported_value",
             )
         return handler.flatten(item, self._names, param)
-
-    def _message(self, item: Item, param: str) -> Message:
-        message = item.view(Message, param)
-        if not isinstance(message.content, str):
-            for i, part in enumerate(message.content):
-                _check_part(part, f"{param}.content[{i}]")
-        return message
 
     def _reasoning(self, item: Reasoning) -> Sequence[Flat]:
         if item.encrypted_content is not None:
@@ -81,6 +77,12 @@ class Flattener:
 
 
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
+
+
+def _check_parts(content: Sequence[Part], param: str, i: int) -> None:
+    for j, part in enumerate(content):
+        if part.type not in _TEXT_PARTS or part.text is None:
+            _check_part(part, f"{param}[{i}].content[{j}]")
 
 
 def _check_part(part: Part, param: str) -> None:

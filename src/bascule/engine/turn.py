@@ -13,7 +13,7 @@ import structlog
 from msgspec import Raw
 
 from bascule.engine.accumulator import Accumulator, RoundCall, flat_call
-from bascule.engine.chain import Chain, load_chain, make_commit
+from bascule.engine.chain import NO_CHAIN, load_chain, make_commit
 from bascule.engine.decide import LoopDecision, Step, classify_round
 from bascule.engine.history import Flattener
 from bascule.engine.inference import Inference
@@ -96,7 +96,7 @@ async def run_turn(
         _log.exception("turn failed", response_id=turn.state.response_id, exc_info=e)
         await turn.fail(ApiError(500, "The server had an internal error.", code="server_error"))
     finally:
-        await turn.scheduler.cancel()
+        await turn.stop_calls()
 
 
 class _Turn:
@@ -110,8 +110,7 @@ class _Turn:
         self._target = target
         self._sink = sink
         self.state = TurnState(response_id=mint("resp"), owner=owner)
-        settings = engine.settings
-        self.scheduler = Scheduler(settings.max_concurrent_calls, settings.max_result_bytes)
+        self._scheduler: Scheduler | None = None
         self._accumulator = Accumulator(
             self.state,
             emit=sink.emit,
@@ -119,7 +118,7 @@ class _Turn:
             upstream=target.upstream,
             model=target.model,
         )
-        self._chain = Chain()
+        self._chain = NO_CHAIN
         self._names = Ledger(NAME_LIMIT)
         self._plan: ToolPlan = EMPTY
         self._choice = WireChoice()
@@ -127,7 +126,21 @@ class _Turn:
         self._notes = Notes(list(request.ignored), [])
         self._begun = False
         self._running: list[RoundCall] = []
-        self._continuation = Continuation()
+        self._suspended: list[SuspendedCall] = []
+        self._ended = False
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """Made for the first call of a turn: most turns have none."""
+        if self._scheduler is None:
+            settings = self._engine.settings
+            self._scheduler = Scheduler(settings.max_concurrent_calls, settings.max_result_bytes)
+        return self._scheduler
+
+    async def stop_calls(self) -> None:
+        """Leave no task behind."""
+        if self._scheduler is not None:
+            await self._scheduler.cancel()
 
     # --- the way of a turn
 
@@ -177,10 +190,10 @@ class _Turn:
         declared = self._chain.continuation.declared
         if declared:
             self.state.declared = list(declared)
-            return await prepare(request.tools, engine.handlers, self._names, limit, declared)
+            return await prepare(request.tools(), engine.handlers, self._names, limit, declared)
         return await plan_tools(
-            request.tools,
             bytes(request.raw.get("tools", b"")),
+            request.tools,
             handlers=engine.handlers,
             names=self._names,
             name_limit=NAME_LIMIT,
@@ -301,8 +314,8 @@ class _Turn:
             self._accumulator.finish_call(call, outcome)
 
     async def _settle(self) -> LoopDecision:
-        """Wait for the round's executions, record what it says to the next, and decide."""
-        outcomes = await self._outcomes()
+        """Wait for the round's executions, keep what they left, and decide."""
+        outcomes = await self._outcomes() if self._running else {}
         suspended = 0
         for call, outcome in outcomes.items():
             suspended += self._record(call, outcome)
@@ -310,17 +323,16 @@ class _Turn:
                 await self._declare(outcome.declare)
         calls = self._accumulator.calls
         refused = [call for call in calls if call.refused and call.status != "incomplete"]
-        self._to_model(outcomes, refused)
-        client = sum(_is_client(call) for call in calls)
-        self._running = []
-        end = self._accumulator.end
-        return classify_round(
-            client_calls=client,
+        decision = classify_round(
+            client_calls=sum(map(_is_client, calls)),
             gateway_calls=len(outcomes) + len(refused),
             suspended=suspended,
-            incomplete_reason=getattr(end, "incomplete_reason", None),
+            incomplete_reason=getattr(self._accumulator.end, "incomplete_reason", None),
             rounds_left=self._engine.settings.max_rounds - self.state.round,
         )
+        if decision.step is Step.CONTINUE:
+            self._to_model(outcomes, refused)
+        return decision
 
     async def _outcomes(self) -> dict[RoundCall, Outcome]:
         """Each gateway-owned call and how it ended, in the model's order."""
@@ -334,6 +346,7 @@ class _Turn:
                 outcome = Failed(message="This server has no executor for the tool.")
                 outcomes[call] = outcome
                 self._accumulator.finish_call(call, outcome)
+        self._running = []
         return outcomes
 
     def _record(self, call: RoundCall, outcome: Outcome) -> int:
@@ -349,7 +362,7 @@ class _Turn:
             pair = []
         entry = call.entry
         tool = bytes(entry.declaration) if entry is not None else b"{}"
-        self._continuation.suspended.append(
+        self._suspended.append(
             SuspendedCall(call=call.call, tool=tool, awaits=outcome.awaits, state=outcome.state)
         )
         self._accumulator.flush()
@@ -381,7 +394,7 @@ class _Turn:
         """Tools for the rounds to come."""
         self.state.declared += tools
         self._plan = await prepare(
-            self._request.tools,
+            self._request.tools(),
             self._engine.handlers,
             self._names,
             self._engine.settings.max_tools,
@@ -395,6 +408,8 @@ class _Turn:
             return
         self._begun = True
         self._sink.begin(self._notes)
+        if not self._sink.streams:
+            return
         snapshot = self._current("in_progress")
         accumulator = self._accumulator
         accumulator.put(ResponseEvent(-1, "response.created", snapshot))
@@ -433,6 +448,7 @@ class _Turn:
         for event in events:
             self._accumulator.put(event)
         self._accumulator.flush()
+        self._ended = True
         self._sink.close()
 
     async def _store(self, snapshot: Snapshot, *, required: bool) -> None:
@@ -448,8 +464,7 @@ class _Turn:
         request = self._request
         bare = snapshot.copy()
         bare.output = ()
-        continuation = self._continuation
-        continuation.declared = self.state.declared
+        continuation = Continuation(suspended=self._suspended, declared=self.state.declared)
         continuation.set_names(self._names.table())
         self.state.output.sort(key=_by_index)
         commit = make_commit(
@@ -473,7 +488,9 @@ class _Turn:
 
     async def abandon(self) -> None:
         """The client has gone: what there is, is kept as cancelled."""
-        await self.scheduler.cancel()
+        await self.stop_calls()
+        if self._ended:
+            return
         if self._begun and self._sink.streams and self._request.store:
             await asyncio.shield(self._store(self._current("cancelled"), required=False))
 

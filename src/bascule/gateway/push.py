@@ -9,7 +9,7 @@ tests/gateway/test_push.py holds the seam to what uvicorn does.
 import asyncio
 import types
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any, Final
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -19,7 +19,14 @@ EXTENSION: Final = "bascule.push"
 
 Message = Mapping[str, Any]
 Send = Callable[[Any], Coroutine[Any, Any, None]]
+Receive = Callable[[], Awaitable[Any]]
+Turn = Coroutine[Any, Any, None]
 HeaderList = list[tuple[bytes, bytes]]
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class _AudibleFlow(FlowControl):
@@ -45,11 +52,41 @@ class PushProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = _AudibleFlow(transport)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        flow = self.flow
+        if isinstance(flow, _AudibleFlow) and flow.listener is not None:
+            flow.listener.gone()
+
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         if self.cycle is not None:  # pyright: ignore[reportUnnecessaryComparison]
             extensions = {EXTENSION: self.cycle}
             self.cycle.scope["extensions"] = extensions  # type: ignore[typeddict-item]
+
+
+class _Cork:
+    """A transport that keeps what is written until it is released."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self._parts: list[bytes] = []
+        self._closing = False
+
+    def write(self, data: bytes) -> None:
+        self._parts.append(data)
+
+    def close(self) -> None:
+        self._closing = True
+
+    def is_closing(self) -> bool:
+        return self._closing or self.transport.is_closing()
+
+    def release(self) -> None:
+        if self._parts:
+            self.transport.write(b"".join(self._parts))
+        if self._closing:
+            self.transport.close()
 
 
 class SendWriter:
@@ -79,6 +116,26 @@ class SendWriter:
         """A whole answer."""
         self.start(status, [*headers, (b"content-length", b"%d" % len(body))])
         self._drive({"type": "http.response.body", "body": body})
+
+    async def write_by(self, turn: Turn, receive: Receive) -> None:
+        """Run what writes the answer, to its end and until all is written. A client that leaves
+        before cancels it. Raises what the turn raises."""
+        task = asyncio.ensure_future(turn)
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                await self.drained()
+        finally:
+            gone.cancel()
+            task.cancel()
+            await asyncio.wait([task, gone])
+        if not task.cancelled():
+            task.result()
+
+    def abort(self) -> None:
+        """End an answer that cannot be completed."""
+        self.finish()
 
     async def drained(self) -> None:
         """Wait until all that was written has been taken by the server."""
@@ -131,12 +188,32 @@ class PushWriter(SendWriter):
     def __init__(self, send: Send, cycle: RequestResponseCycle) -> None:
         super().__init__(send)
         self._cycle: RequestResponseCycle | None = cycle
-
-    def start(self, status: int, headers: HeaderList) -> None:
-        super().start(status, headers)
-        cycle = self._cycle
-        if cycle is not None and isinstance(cycle.flow, _AudibleFlow):
+        self._turn: asyncio.Task[Any] | None = None
+        if isinstance(cycle.flow, _AudibleFlow):
             cycle.flow.listener = self
+
+    async def write_by(self, turn: Turn, receive: Receive) -> None:
+        """In the present task, which saves one: the connection itself tells when it is lost."""
+        cycle = self._cycle
+        self._turn = task = asyncio.current_task()
+        if cycle is None or cycle.disconnected or task is None:
+            turn.close()
+            return
+        try:
+            await turn
+            await self.drained()
+        except asyncio.CancelledError:
+            if not cycle.disconnected:
+                raise
+            task.uncancel()
+        finally:
+            self._turn = None
+            self._leave()
+
+    def gone(self) -> None:
+        """The connection is lost."""
+        if self._turn is not None:
+            self._turn.cancel()
 
     def write(self, data: bytes) -> None:
         cycle = self._cycle
@@ -144,11 +221,32 @@ class PushWriter(SendWriter):
             return
         cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 
+    def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+        cycle = self._cycle
+        self._leave()
+        if cycle is None or cycle.response_started:
+            super().respond(status, headers, body)
+            return
+        # Head and body in one write to the socket.
+        cork = _Cork(cycle.transport)
+        cycle.transport = cork  # type: ignore[assignment]
+        super().respond(status, headers, body)
+        cycle.transport = cork.transport
+        cork.release()
+
+    def abort(self) -> None:
+        if self._cycle is not None:
+            self._cycle.transport.abort()
+
     def finish(self) -> None:
-        cycle, self._cycle = self._cycle, None  # breaks the cycle of references
+        self._leave()
+        super().finish()
+
+    def _leave(self) -> None:
+        """Nothing more comes from here: no references in either direction."""
+        cycle, self._cycle = self._cycle, None
         if cycle is not None and isinstance(cycle.flow, _AudibleFlow):
             cycle.flow.listener = None
-        super().finish()
 
 
 def writer_for(scope: Mapping[str, Any], send: Send) -> SendWriter:

@@ -86,6 +86,22 @@ def field(decode: Callable[[bytes | msgspec.Raw], T], raw: bytes | msgspec.Raw, 
         raise _too_deep() from None
 
 
+def is_null(raw: bytes | msgspec.Raw) -> bool:
+    return bytes(memoryview(raw)[:5]) == b"null"
+
+
+def opens_with(raw: bytes | msgspec.Raw, mark: bytes) -> bool:
+    """Whether a value begins with this bracket or quote; looks without copying."""
+    return bytes(memoryview(raw)[:1]) == mark
+
+
+def on_one_line(members: bytes) -> bytes:
+    """An object's members without line breaks between tokens, which SSE data cannot hold."""
+    if b"\n" not in members and b"\r" not in members:
+        return members
+    return msgspec.json.format(b"{%b}" % members, indent=-1)[1:-1]
+
+
 def as_object(value: Any) -> dict[str, Any] | None:
     """A decoded value, if it is an object."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None

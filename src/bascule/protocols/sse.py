@@ -25,42 +25,51 @@ class SseReader:
         self._limit = limit
         self._pending: list[bytes] = []
         self._size = 0
+        self._line_ended = False
+        self._held = False
         self._first = True
 
     def feed(self, data: bytes) -> list[Frame]:
         """Raises SseTooLong."""
-        if self._pending:
-            self._pending.append(data)
-            if b"\n" not in data and b"\r" not in data:
-                # Joining for each read would take quadratic time on a long line.
-                self._size += len(data)
-                self._check(self._size)
-                return []
-            data = b"".join(self._pending)
-            self._pending.clear()
+        if self._held:
+            self._held = False
+            data = b"\r" + data
         if b"\r" in data:
             data = self._normalise(data)
+        if self._pending:
+            # Joining for each read would take quadratic time on a long event.
+            if not (b"\n\n" in data or (self._line_ended and data[:1] == b"\n")):
+                self._keep(data)
+                return []
+            data = b"".join((*self._pending, data))
+            self._pending.clear()
         return self._split(data)
 
     def finish(self) -> list[Frame]:
         """What a stream that ended without the last blank line still holds."""
         rest = b"".join(self._pending)
         self._pending.clear()
-        return self._split(rest.replace(b"\r", b"\n") + b"\n\n")
+        return self._split(rest + b"\n\n")
 
     def _normalise(self, data: bytes) -> bytes:
-        held = data.endswith(b"\r")  # may be the first half of CRLF
-        data = data[:-1] if held else data
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        return data + b"\r" if held else data
+        if data.endswith(b"\r"):  # may be the first half of CRLF
+            self._held = True
+            data = data[:-1]
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _keep(self, data: bytes) -> None:
+        if data:
+            self._pending.append(data)
+            self._size += len(data)
+            self._line_ended = data.endswith(b"\n")
+            if self._size > self._limit:
+                raise SseTooLong(f"an event of more than {self._limit} bytes")
 
     def _split(self, data: bytes) -> list[Frame]:
         blocks = data.split(b"\n\n")
         rest = blocks.pop()
-        if rest:
-            self._check(len(rest))
-            self._pending.append(rest)
-            self._size = len(rest)
+        self._size = 0
+        self._keep(rest)
         frames: list[Frame] = []
         for block in blocks:
             if self._first:
@@ -74,18 +83,15 @@ class SseReader:
                     frames.append(frame)
         return frames
 
-    def _check(self, size: int) -> None:
-        if size > self._limit:
-            raise SseTooLong(f"an event of more than {self._limit} bytes")
-
 
 def _parse(block: bytes) -> Frame | None:
-    name, data = b"", None
+    name = b""
+    data: list[bytes] = []
     for line in block.split(b"\n"):
         key, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if key == b"data":
-            data = value if data is None else data + b"\n" + value
+            data.append(value)
         elif key == b"event":
             name = value
-    return None if data is None else (name, data)
+    return (name, b"\n".join(data)) if data else None

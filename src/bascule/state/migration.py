@@ -4,9 +4,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine, inspect
 
 _SCRIPTS: Final = Path(__file__).parent / "migrations"
 
@@ -14,16 +12,39 @@ _SCRIPTS: Final = Path(__file__).parent / "migrations"
 _ONE_AT_A_TIME: Final = threading.Lock()
 
 
-def migrate(connection: Connection) -> None:
-    """Runs what is missing inside the transaction that `connection` has open.
+def migrate(engine: Engine) -> None:
+    """Runs what is missing, in one transaction.
 
-    That transaction must hold the database's write lock: of two processes that start on one empty
-    database, the second then waits and finds nothing left to do.
+    The engine's transactions must take the database's write lock as they begin: of two processes
+    that start on one empty database, the second then waits and finds nothing left to do.
 
     Raises alembic's CommandError when the database is newer than this code.
     """
+    with engine.connect() as connection:
+        current = _version(connection) == newest()
+    if not current:
+        _upgrade(engine)
+
+
+def newest() -> str:
+    """The newest revision: what the names of the migrations' files begin with."""
+    return max(script.name for script in (_SCRIPTS / "versions").glob("[0-9]*.py"))[:4]
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+
+
+def _upgrade(engine: Engine) -> None:
+    # Alembic takes as long to import as all else here: not for a database that is up to date, and
+    # not while others wait for the lock.
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME, engine.begin() as connection:
+        config.attributes["connection"] = connection
         command.upgrade(config, "head")

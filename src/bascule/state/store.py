@@ -19,7 +19,12 @@ class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResponseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One stored response: an ordered list of item keys and its snapshot."""
+    """One stored response: an ordered list of item keys and its snapshot.
+
+    The lists may name any stored item of the owner. What they name beyond the commit's own items
+    and those of the response continued from (an item reference, a conversation's history) stays
+    stored as long as this response does.
+    """
 
     id: str
     owner: str
@@ -29,6 +34,7 @@ class ResponseRow(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     model: str
     previous_response_id: str | None
+    """The response continued from, stored or not. Where it is stored, `history` is its lists."""
     history: Sequence[str]
     """Keys of the items of earlier turns, in order."""
     input: Sequence[str]
@@ -56,7 +62,14 @@ class Store(Protocol):
 
     async def commit(self, turn: Commit) -> None:
         """Durable when it returns. Concurrent commits share a transaction; one that fails spoils
-        no other. A response that exists already is replaced together with its list."""
+        no other. A commit whose caller is cancelled may still be written.
+
+        A response that exists already is replaced together with its lists; its `created_at` and
+        `previous_response_id` stay. An item that exists already must be the same.
+
+        Raises StoreError, and writes nothing of the turn, when an item's key holds another item,
+        a list names an item that is neither stored nor in `items`, or the response's id is taken:
+        by another owner, or by one that continues something else."""
         ...
 
     async def response(self, owner: str, response_id: str) -> ResponseRow | None: ...
@@ -74,7 +87,9 @@ class Store(Protocol):
         from it still needs; they go when the last such response goes."""
         ...
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Writes what is queued, then closes; every call after that raises StoreError."""
+        ...
 
 
 class StoreError(Exception):

@@ -1,11 +1,12 @@
 """The writing side of a SQLite database: runs groups of jobs as transactions, on one thread."""
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError
 
 from bascule.state.deletion import delete_response
 from bascule.state.migration import migrate
@@ -36,8 +37,7 @@ class Writer:
     def open(self) -> None:
         """Makes the file where there is none, and brings its tables up to date."""
         self._location.create()
-        with self.engine.begin() as connection:
-            migrate(connection)
+        migrate(self.engine)
 
     def close(self) -> None:
         """Gives the connection back; one in memory takes the database with it."""
@@ -73,8 +73,9 @@ class Writer:
                 self._connection = self.engine.connect()
             with self._connection.begin():
                 return list(_apply(self._connection, jobs))
-        except DBAPIError as error:
-            if not isinstance(error, IntegrityError) and not _locked(error):
+        except Exception as error:
+            cause = _cause(error)
+            if isinstance(cause, sqlite3.OperationalError) and not is_busy(cause):
                 self._reconnect()
             raise
 
@@ -109,11 +110,15 @@ def refusal(error: Exception) -> StoreError:
     """What the caller is told: the driver's words, not the statement with its parameters."""
     if isinstance(error, StoreError):
         return StoreError(*error.args)
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    refused = StoreError(f"the database could not be used: {cause}")
+    refused = StoreError(f"the database could not be used: {_cause(error)}")
     refused.__cause__ = error
     return refused
 
 
 def _locked(error: Exception) -> bool:
-    return isinstance(error, DBAPIError) and is_busy(error.orig)
+    return is_busy(_cause(error))
+
+
+def _cause(error: Exception) -> BaseException:
+    # The driver's own error, which SQLAlchemy wraps where it ran the statement.
+    return error.orig or error if isinstance(error, DBAPIError) else error

@@ -15,6 +15,7 @@ from bascule.testing.answer import (
     silence,
 )
 from bascule.testing.dialect import DIALECTS, Dialect
+from bascule.testing.replay import recorded
 from bascule.testing.request import Request
 from bascule.testing.script import Rule, Script
 from bascule.testing.script_file import ScriptFile, load_script
@@ -89,6 +90,7 @@ __all__ = [
     "http_error",
     "http_json",
     "load_script",
+    "recorded",
     "silence",
     "weak",
 ]

@@ -110,6 +110,8 @@ class Connection(asyncio.Protocol):
         try:
             await self._answer(request, self)
         except ClientGone:
+            if not self._ended_here:
+                self._left()
             self.close()
         finally:
             self._task = None

@@ -1,5 +1,6 @@
 """A request as the server has logged it."""
 
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -7,7 +8,7 @@ import msgspec
 from bascule.testing.steps import Json
 
 
-class Request(msgspec.Struct, kw_only=True):
+class Request(msgspec.Struct, kw_only=True, dict=True):
     """A request. Header names are lower case; `time` is the event loop's clock, in seconds.
 
     `number` counts the chat requests from 1; it is 0 for all others.
@@ -26,7 +27,7 @@ class Request(msgspec.Struct, kw_only=True):
         """The target without its query."""
         return self.target.partition("?")[0]
 
-    @property
+    @cached_property
     def json(self) -> Json:
         """The body as a JSON object. Raises `ValueError` if it is something else."""
         return msgspec.json.decode(self.body, type=dict[str, Any])

@@ -155,7 +155,10 @@ class ModelServer:
         if isinstance(answer, Verbatim):
             await self._verbatim(answer, connection)
         else:
-            await self._play(self._rendered(answer, request), connection)
+            rendered = self._rendered(answer, request)
+            if request.method == "HEAD":
+                rendered.ops.clear()
+            await self._play(rendered, connection)
         self.answered += 1
         self._watch.changed()
 

@@ -163,6 +163,9 @@ def _shown(identity: Identity) -> str:
     return f"{identity.namespace}.{identity.name}" if identity.namespace else identity.name
 
 
+_Key = tuple[int, int, bytes]
+
+
 class PlanCache:
     """Plans by the declarations' bytes: agents send the same hundred tools every turn.
 
@@ -170,29 +173,37 @@ class PlanCache:
     """
 
     def __init__(self, size: int = 128, max_bytes: int = 64 * 1024 * 1024) -> None:
-        self._plans: OrderedDict[tuple[int, bytes], ToolPlan] = OrderedDict()
+        self._plans: OrderedDict[_Key, tuple[bytes, ToolPlan]] = OrderedDict()
         self._size = size
         self._max_bytes = max_bytes
         self._bytes = 0
 
     def get(self, name_limit: int, declarations: bytes) -> ToolPlan | None:
-        key = (name_limit, declarations)
-        plan = self._plans.get(key)
-        if plan is not None:
-            self._plans.move_to_end(key)
-        return plan
+        key = _key(name_limit, declarations)
+        found = self._plans.get(key)
+        if found is None or found[0] != declarations:
+            return None
+        self._plans.move_to_end(key)
+        return found[1]
 
     def put(self, name_limit: int, declarations: bytes, plan: ToolPlan) -> None:
-        self._plans[name_limit, declarations] = plan
-        self._bytes += len(declarations)
+        key = _key(name_limit, declarations)
+        old = self._plans.pop(key, None)
+        self._bytes += len(declarations) - (len(old[0]) if old else 0)
+        self._plans[key] = (declarations, plan)
         while len(self._plans) > self._size or self._bytes > self._max_bytes:
-            (_, old), _ = self._plans.popitem(last=False)
-            self._bytes -= len(old)
+            _, (gone, _) = self._plans.popitem(last=False)
+            self._bytes -= len(gone)
+
+
+def _key(name_limit: int, declarations: bytes) -> _Key:
+    # Comparing two equal lists of 200 kB is several times cheaper than hashing one.
+    return name_limit, len(declarations), declarations[-128:]
 
 
 async def plan_tools(
-    declarations: Sequence[Raw],
     source: bytes,
+    split: Callable[[], Sequence[Raw]],
     *,
     handlers: Handlers,
     names: Ledger,
@@ -202,17 +213,18 @@ async def plan_tools(
 ) -> ToolPlan:
     """The plan for a request's tools, from the cache where it fits the names of the chain.
 
-    `source` is the list's own bytes. New names are assigned in `names`.
+    `source` is the list's own bytes, `split` cuts it into declarations where that is needed. New
+    names are assigned in `names`.
     """
-    if not declarations:
+    if not source:
         return EMPTY
     plan = cache.get(name_limit, source)
     if plan is None:
         fresh = Ledger(name_limit)
-        plan = await prepare(declarations, handlers, fresh, max_tools)
+        plan = await prepare(split(), handlers, fresh, max_tools)
         if not any(entry.handler.discovers for entry in plan.registry):
             cache.put(name_limit, source, plan)
     if names.agrees(plan.names):
         names.adopt(plan.names)
         return plan
-    return await prepare(declarations, handlers, names, max_tools)
+    return await prepare(split(), handlers, names, max_tools)

@@ -29,16 +29,22 @@ class Upstream:
     flags: Flags
     client: UpstreamClient
 
+    @property
+    def forwards_key(self) -> bool:
+        """Whether requests carry the client's own key."""
+        secret = self.section.api_key
+        return secret is not None and secret.reveal() == "client"
+
     def headers(self, client_key: str | None) -> Headers:
         """Request headers; the key is the upstream's own, or the client's if configured so."""
         headers: list[tuple[bytes, bytes]] = [(b"content-type", b"application/json")]
         secret = self.section.api_key
         key = None if secret is None else secret.reveal()
-        if key == "client":
+        if self.forwards_key:
             key = client_key
         if key:
             headers.append((b"authorization", b"Bearer " + key.encode()))
-        return headers
+        return tuple(headers)
 
 
 class Router:
@@ -49,6 +55,7 @@ class Router:
             section.name: _upstream(i, section, client)
             for i, section in enumerate(config.upstreams)
         }
+        self._targets: dict[str, Target] = {}
         self._models: dict[str, ModelSection] = {}
         for model in config.models:
             for name in (model.name, *model.aliases):
@@ -58,8 +65,21 @@ class Router:
             model.name: self._model_flags(i, model) for i, model in enumerate(config.models)
         }
 
+    @property
+    def forwards_keys(self) -> bool:
+        """Whether any upstream is given the client's own key."""
+        return any(upstream.forwards_key for upstream in self.upstreams.values())
+
     def resolve(self, name: str, client_key: str | None = None) -> Target:
         """Raises ApiError 404 `model_not_found`."""
+        target = self._targets.get(name)
+        if target is None:
+            target = self._resolve(name, client_key)
+            if not self.upstreams[target.upstream].forwards_key and len(self._targets) < 1000:
+                self._targets[name] = target
+        return target
+
+    def _resolve(self, name: str, client_key: str | None) -> Target:
         model = self._models.get(name)
         if model is not None:
             return self._configured(model, client_key)

@@ -79,13 +79,16 @@ def check_headers(method: str, headers: Headers) -> None:
 
 def encode_head(request: UpstreamRequest, target: Target) -> bytes:
     """The request line and headers, up to the body. Raises as `check_headers` does."""
-    check_headers(request.method, request.headers)
-    lines = [
-        b"%s %s HTTP/1.1\r\nhost: %s\r\n"
-        % (request.method.encode(), target.path, target.host_header)
-    ]
-    lines += [b"%s: %s\r\n" % header for header in request.headers]
+    start = _start(request.method, target, tuple(request.headers))
     if request.body or request.method in _METHODS_WITH_BODY:
-        lines.append(b"content-length: %d\r\n" % len(request.body))
-    lines.append(b"\r\n")
+        return b"%scontent-length: %d\r\n\r\n" % (start, len(request.body))
+    return start + b"\r\n"
+
+
+@functools.lru_cache(maxsize=64)
+def _start(method: str, target: Target, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """All but the length and the blank line: the same for most requests to an upstream."""
+    check_headers(method, headers)
+    lines = [b"%s %s HTTP/1.1\r\nhost: %s\r\n" % (method.encode(), target.path, target.host_header)]
+    lines += [b"%s: %s\r\n" % header for header in headers]
     return b"".join(lines)

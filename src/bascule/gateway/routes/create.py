@@ -1,7 +1,7 @@
 """POST /v1/responses: the hot route, raw ASGI."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import structlog
@@ -22,15 +22,15 @@ _log = structlog.stdlib.get_logger("bascule.gateway")
 
 
 class CreateResponse:
-    """The route's task reads the body, starts the turn and waits until the answer is finished or the
-    client has gone; the turn runs in a task of its own and writes by itself."""
+    """Reads the body, starts the turn and lets it write; a client that leaves cancels it."""
 
     def __init__(self, config: Config, engine: Engine, router: Router, auth: Auth) -> None:
         self._config = config
         self._engine = engine
         self._router = router
         self._auth = auth
-        self._turns: set[asyncio.Task[None]] = set()
+        self._forwards_keys = router.forwards_keys
+        self._running: set[asyncio.Task[Any]] = set()
 
     async def __call__(
         self, scope: dict[str, Any], receive: Receive, send: Send, request_id: bytes
@@ -38,28 +38,21 @@ class CreateResponse:
         writer = writer_for(scope, send)
         headers: HeaderList = [(b"x-request-id", request_id)]
         try:
-            task = await self._start(scope, receive, writer, headers)
+            turn, sink = await self._prepare(scope, receive, writer, headers)
         except ApiError as e:
             error_answer(writer, e, headers)
             await writer.drained()
             return
         except ClientGone:
             return
-        try:
-            # Whichever comes first: the answer is complete, or the client has gone.
-            while (await receive())["type"] != "http.disconnect":
-                pass
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait([task])
+        await self._run(turn, sink, writer, receive)
 
-    async def _start(
+    async def _prepare(
         self, scope: dict[str, Any], receive: Receive, writer: SendWriter, headers: HeaderList
-    ) -> asyncio.Task[None]:
+    ) -> tuple[Coroutine[Any, Any, None], SseSink | JsonSink]:
         owner = self._auth.owner(scope["headers"])
         limits = self._config.limits
-        if len(self._turns) >= limits.max_concurrent_turns:
+        if len(self._running) >= limits.max_concurrent_turns:
             raise ApiError(
                 503, "Too many turns are running.", code="server_is_overloaded", retry_after="1"
             )
@@ -67,30 +60,37 @@ class CreateResponse:
         request = door.decode(body)
         if len(request.input) > limits.max_items:
             raise invalid(f"The input has more than {limits.max_items} items.", "input")
-        keys = presented_keys(scope["headers"])
+        keys = presented_keys(scope["headers"]) if self._forwards_keys else ()
         target = self._router.resolve(request.model, keys[0] if keys else None)
         if request.stream:
             sink = SseSink(writer, headers, done=self._config.server.sse_done)
         else:
             sink = JsonSink(writer, headers)
-        turn = run_turn(self._engine, request, target, owner, sink)
-        task = asyncio.get_running_loop().create_task(self._guarded(turn, sink))
-        self._turns.add(task)
-        task.add_done_callback(self._turns.discard)
-        return task
+        return run_turn(self._engine, request, target, owner, sink), sink
 
-    async def _guarded(self, turn: Awaitable[None], sink: SseSink | JsonSink) -> None:
+    async def _run(
+        self,
+        turn: Coroutine[Any, Any, None],
+        sink: SseSink | JsonSink,
+        writer: SendWriter,
+        receive: Receive,
+    ) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 -- a coroutine runs in a task
+        self._running.add(task)
         try:
-            await turn
-        except Exception as e:
-            _log.exception("a turn could not be ended", exc_info=e)
-            raise
+            await writer.write_by(turn, receive)
+        except Exception as e:  # noqa: BLE001 -- the connection must not stay open for nothing
+            _log.error("a turn could not be ended", exc_info=e)
+            writer.abort()
         finally:
+            self._running.discard(task)
             sink.leave()
 
     async def drain(self) -> None:
-        """Cancel what still runs at the end of the time that the server gave it."""
-        tasks = list(self._turns)
+        """Wait a moment for turns that were cancelled at the end of the server's patience."""
+        tasks = list(self._running)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=5)

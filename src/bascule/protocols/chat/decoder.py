@@ -2,7 +2,7 @@
 
 import json as stdlib_json
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -111,14 +111,19 @@ class ChatDecoder:
             try:
                 step(*args)
             except ApiError as e:
-                self._over = True
-                build.out.append(RoundFailed(e))
+                self._fail(e)
             except SseTooLong as e:
-                self._over = True
-                build.out.append(RoundFailed(_broken(f"sent {e}")))
+                self._fail(_broken(f"sent {e}"))
+            except RecursionError:
+                self._fail(_broken("nested its answer too deeply"))
         out = build.out
         build.out = []
         return out
+
+    def _fail(self, error: ApiError) -> None:
+        self._over = True
+        self._build.close(cut=True)
+        self._build.out.append(RoundFailed(error))
 
     def _read(self, data: bytes) -> None:
         for name, payload in self._sse.feed(data):
@@ -134,7 +139,6 @@ class ChatDecoder:
                 return
             self._chunk(name, payload)
         if not self._marked:
-            self._build.close(cut=True)
             raise _broken("closed the stream before its answer was complete")
         self._finished()
 
@@ -153,10 +157,9 @@ class ChatDecoder:
     def _chunk(self, name: bytes, payload: bytes) -> None:
         try:
             chunk = _decode(payload)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             chunk = _lenient(name, payload)
         if chunk.error is not None or name == b"error":
-            self._build.close(cut=True)
             raise in_stream_error(chunk.error, payload)
         if chunk.usage is not None:
             self._usage = chunk.usage
@@ -172,7 +175,6 @@ class ChatDecoder:
                 self._finish = self._finish or choice.finish_reason
                 self._marked = True
                 if choice.finish_reason == "error":
-                    self._build.close(cut=True)
                     raise _broken("ended its answer with finish_reason 'error'")
 
     def _delta(self, delta: _Delta) -> None:
@@ -203,9 +205,10 @@ class ChatDecoder:
     def _parts(self, parts: list[dict[str, Any]]) -> None:
         for part in parts:
             if part.get("type") == "thinking":
-                self._build.reasoning(_nested_text(part.get("thinking")))
-            elif isinstance(part.get("text"), str):
-                self._build.text(part["text"])
+                if thought := _nested_text(part.get("thinking")):
+                    self._build.reasoning(thought)
+            elif (text := part.get("text")) and isinstance(text, str):
+                self._build.text(text)
 
     def _call(self, call: _Call) -> None:
         function = call.function or _Function()
@@ -221,7 +224,8 @@ class ChatDecoder:
         """Which call a fragment belongs to: the index says so, where the server gives a true one."""
         build = self._build
         if index is None:
-            if name:
+            known = build.call_id(("bare", self._bare_calls))
+            if name and not (id_ and id_ == known):
                 self._bare_calls += 1
             return ("bare", self._bare_calls)
         key = self._moved.get(index, index)
@@ -261,11 +265,17 @@ def _usage(usage: _Usage | None) -> Usage | None:
 
 
 def _lenient(name: bytes, payload: bytes) -> _Chunk:
-    """A chunk that is no strict JSON: half of a surrogate pair, bytes that are no UTF-8."""
+    """A chunk that is no strict JSON: nothing, half of a surrogate pair, bytes that are no UTF-8.
+    Counters of an unknown form are not worth an answer either."""
+    if not payload.strip():
+        return _Chunk()
     try:
         loose = stdlib_json.loads(payload.decode(errors="replace"))
         text = stdlib_json.dumps(loose, ensure_ascii=False).encode("utf-8", "replace")
-        return _decode(text)
+        try:
+            return _decode(text)
+        except msgspec.ValidationError:
+            return _decode(json.merge(text, usage=None))
     except (ValueError, RecursionError, msgspec.DecodeError):
         if name == b"error":
             return _Chunk()
@@ -288,7 +298,9 @@ def _details_text(details: list[dict[str, Any]]) -> str:
 def _nested_text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return "".join(part["text"] for part in value or () if isinstance(part.get("text"), str))
+    parts = cast("list[Any]", value) if isinstance(value, list) else []
+    texts = [(json.as_object(part) or {}).get("text") for part in parts]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _annotation(annotation: dict[str, Any]) -> dict[str, Any]:

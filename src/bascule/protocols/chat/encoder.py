@@ -50,7 +50,7 @@ class _Message(msgspec.Struct, omit_defaults=True):
 class _Function(msgspec.Struct, omit_defaults=True):
     name: str
     description: str | None = None
-    parameters: Raw = Raw()
+    parameters: Any = None
     strict: bool | None = None
 
 
@@ -70,8 +70,8 @@ def encode_functions(functions: Sequence[FunctionSpec], flags: Flags) -> bytes:
     """The `tools` list; it depends on nothing but its arguments, so it may be kept."""
     tools: list[_Tool] = []
     for spec in functions:
-        parameters = spec.parameters
-        if bytes(parameters).replace(b" ", b"") == b'{"type":"object"}':
+        parameters = spec.parameters if bytes(spec.parameters) else None
+        if parameters is not None and bytes(parameters).replace(b" ", b"") == b'{"type":"object"}':
             parameters = Raw(b'{"type":"object","properties":{}}')  # strict validators want both
         strict = spec.strict if flags.strict_tools else None
         tools.append(_Tool(_Function(spec.name, spec.description, parameters, strict)))
@@ -192,12 +192,12 @@ class _Messages:
         if instructions:
             self._done.append(_Message("system", instructions))
         for item in items:
-            if isinstance(item, FunctionCall):
+            if isinstance(item, Message):
+                self._message(item)
+            elif isinstance(item, FunctionCall):
                 self._call(item)
             elif isinstance(item, FunctionCallOutput):
                 self._output(item)
-            elif isinstance(item, Message):
-                self._message(item)
             else:
                 if not self._waiting:
                     self._flush_results()
@@ -219,7 +219,8 @@ class _Messages:
         if self._waiting:
             self._later.append(message)
             return
-        self._flush_results()
+        if self._answered:
+            self._flush_results()
         self._assistant = None
         self._thought = None
         self._done.append(message)
@@ -231,12 +232,14 @@ class _Messages:
             said = self._assistant.content
             self._assistant.content = said + text if isinstance(said, str) else text
             return
-        self._flush_results()
+        if self._answered:
+            self._flush_results()
         self._new_assistant(text)
 
     def _new_assistant(self, text: str | None) -> _Message:
         message = self._assistant = _Message("assistant", text)
-        self._attach_thought(message)
+        if self._thought is not None:
+            self._attach_thought(message)
         self._done.append(message)
         return message
 
@@ -315,9 +318,9 @@ class _Messages:
     def _content(self, content: str | list[Part]) -> str | list[dict[str, Any]]:
         if isinstance(content, str):
             return content
+        if len(content) == 1 and content[0].type != "input_image":
+            return _part_text(content[0])
         if all(part.type != "input_image" for part in content):
-            if len(content) == 1:
-                return _part_text(content[0])
             return [{"type": "text", "text": _part_text(part)} for part in content]
         return [
             self._image(part)
@@ -344,4 +347,6 @@ def _part_text(part: Part) -> str:
 def _plain(content: str | list[Part]) -> str:
     if isinstance(content, str):
         return content
+    if len(content) == 1:
+        return _part_text(content[0])
     return "".join(map(_part_text, content))

@@ -65,10 +65,12 @@ class _Reasoning:
 class _Call:
     """A call under way; it is announced once its name is sure, which is when arguments come."""
 
-    __slots__ = ("chunks", "closed", "id", "index", "name", "waiting")
+    __slots__ = ("chunks", "closed", "id", "index", "name", "public_id", "waiting")
 
     def __init__(self) -> None:
         self.id = ""
+        """The upstream's, which may be missing or stand for several calls."""
+        self.public_id = ""
         self.name = ""
         self.index = -1
         self.waiting: list[str] = []
@@ -90,6 +92,7 @@ class ItemBuilder:
         self._message: _Message | None = None
         self._reasoning: _Reasoning | None = None
         self._calls: dict[object, _Call] = {}
+        self._call_ids: set[str] = set()
 
     def _index(self) -> int:
         index = self._next
@@ -243,11 +246,22 @@ class ItemBuilder:
             self._arguments(call, arguments)
 
     def _announce(self, call: _Call) -> None:
+        """Show the call, and before it those that the model began earlier."""
+        for earlier in self._calls.values():
+            if earlier is call:
+                break
+            if earlier.name and earlier.index < 0:
+                self._show(earlier)
+        self._show(call)
+
+    def _show(self, call: _Call) -> None:
         self._close_reasoning()
         self._close_message()
-        call.id = call.id or mint("call")
+        taken = not call.id or call.id in self._call_ids
+        call.public_id = mint("call") if taken else call.id
+        self._call_ids.add(call.public_id)
         call.index = self._index()
-        item = FunctionCallItem("", "in_progress", call.id, call.name, "")
+        item = FunctionCallItem("", "in_progress", call.public_id, call.name, "")
         self.out.append(OutputItemAdded(-1, call.index, item))
         for fragment in call.waiting:
             self._arguments(call, fragment)
@@ -275,7 +289,7 @@ class ItemBuilder:
             self._arguments(call, "{}")  # what a function without parameters is called with
         arguments = "".join(call.chunks)
         self.out.append(ArgumentsDone(-1, "", call.index, arguments))
-        item = FunctionCallItem("", status, call.id, call.name, arguments)
+        item = FunctionCallItem("", status, call.public_id, call.name, arguments)
         self.out.append(OutputItemDone(-1, call.index, item))
 
     # --- the end
@@ -285,10 +299,12 @@ class ItemBuilder:
         calls = [call for call in self._calls.values() if not call.closed]
         last: ItemStatus = "incomplete" if cut else "completed"
         for i, call in enumerate(calls):
-            whole = i < len(calls) - 1 or self._message is not None or self._reasoning is not None
             if not call.name and cut:
                 call.closed = True
                 continue
+            left = i < len(calls) - 1 or self._message is not None or self._reasoning is not None
+            written = "".join(call.chunks or call.waiting)
+            whole = left and (not written or _is_whole(written))
             self._close_call(call, "completed" if whole else last)
         self._close_reasoning("completed" if self._message is not None else last)
         self._close_message(last)

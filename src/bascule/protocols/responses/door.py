@@ -27,7 +27,6 @@ from bascule.protocols.responses.request import (
     ToolRef,
     TurnRequest,
 )
-from bascule.protocols.responses.response import constant_fields
 
 Decode = Callable[[Raw, str], Any]
 
@@ -36,7 +35,10 @@ def _typed(type_: Any) -> Decode:
     decode = json.decoder(type_)
 
     def read(raw: Raw, param: str) -> Any:
-        return json.field(decode, raw, param)
+        try:
+            return decode(raw)
+        except (msgspec.DecodeError, RecursionError):
+            return json.field(decode, raw, param)
 
     return read
 
@@ -55,7 +57,7 @@ _choice_allowed = json.decoder(_AllowedTools)
 
 
 def _tool_choice(raw: Raw, param: str) -> ToolChoice:
-    if bytes(raw).startswith(b'"'):
+    if json.opens_with(raw, b'"'):
         word = json.field(_choice_word, raw, param)
         if word in ("auto", "none", "required"):
             return ToolChoice(mode=word)
@@ -152,6 +154,13 @@ def _max_output_tokens(raw: Raw, param: str) -> int:
 _Key = Annotated[str, Meta(max_length=64)]
 _Value = Annotated[str, Meta(max_length=512)]
 
+
+def _tools(raw: Raw, param: str) -> None:
+    """Kept as bytes: the same list comes with every turn, and its plan is known by them."""
+    if not json.opens_with(raw, b"["):
+        raise invalid(f"Invalid value for '{param}': expected `array`.", param, "invalid_type")
+
+
 _HONOURED: Final[dict[str, Decode]] = {
     "model": _typed(str),
     "input": read_input,
@@ -160,7 +169,7 @@ _HONOURED: Final[dict[str, Decode]] = {
     "store": _typed(bool),
     "stream": _typed(bool),
     "include": _include,
-    "tools": _typed(tuple[Raw, ...]),
+    "tools": _tools,
     "tool_choice": _tool_choice,
     "parallel_tool_calls": _typed(bool),
     "max_output_tokens": _max_output_tokens,
@@ -201,31 +210,40 @@ _REFUSED: Final[dict[str, tuple[bytes, ...]]] = {
 def decode(body: bytes) -> TurnRequest:
     """A request body. Raises ApiError 400 with `param` for whatever is wrong with it."""
     fields = json.envelope(body)
-    if bytes(fields.get("model", b"null")) == b"null":
-        raise invalid(
-            "Missing required parameter: 'model'.", "model", code="missing_required_parameter"
-        )
     values: dict[str, Any] = {}
     ignored: list[str] = []
+    unset: list[str] = []
+    if "model" not in fields:
+        raise _missing("model")
     for name, raw in fields.items():
-        if bytes(raw) == b"null":
-            continue
         read = _HONOURED.get(name)
-        if read is not None:
-            values[name] = read(raw, name)
-        elif name in _REFUSED:
-            _refuse(name, bytes(raw))
-        else:
-            ignored.append(name)
-    if not values["model"]:
-        raise invalid("'model' is empty.", "model", code="missing_required_parameter")
+        try:
+            if read is not None:
+                values[name] = read(raw, name)
+            elif name in _REFUSED:
+                _refuse(name, bytes(raw))
+            else:
+                ignored.append(name)
+        except ApiError:
+            if not json.is_null(raw):
+                raise
+            unset.append(name)  # null says the same as leaving the field out
+    for name in unset:
+        del fields[name]
+    if not values.get("model"):
+        raise _missing("model")
     if "input" not in values:
         if "previous_response_id" not in values:
-            raise invalid(
-                "Missing required parameter: 'input'.", "input", code="missing_required_parameter"
-            )
+            raise _missing("input")
         values["input"] = []
+    values.pop("tools", None)
     return TurnRequest(**values, ignored=tuple(ignored), raw=fields)
+
+
+def _missing(name: str) -> ApiError:
+    return invalid(
+        f"Missing required parameter: '{name}'.", name, code="missing_required_parameter"
+    )
 
 
 def _refuse(name: str, raw: bytes) -> None:
@@ -239,18 +257,21 @@ def _refuse(name: str, raw: bytes) -> None:
 
 
 _DEFAULTS: Final = {
-    "instructions": b"null",
-    "max_output_tokens": b"null",
-    "previous_response_id": b"null",
-    "store": b"true",
-    "temperature": b"1.0",
-    "top_p": b"1.0",
-    "metadata": b"{}",
-    "tool_choice": b'"auto"',
-    "parallel_tool_calls": b"true",
+    name: (b',"%b":' % name.encode(), default)
+    for name, default in {
+        "instructions": b"null",
+        "max_output_tokens": b"null",
+        "previous_response_id": b"null",
+        "store": b"true",
+        "temperature": b"1.0",
+        "top_p": b"1.0",
+        "metadata": b"{}",
+        "tool_choice": b'"auto"',
+        "parallel_tool_calls": b"true",
+    }.items()
 }
 _FIXED: Final = (
-    b'"background":false,"max_tool_calls":null,"prompt_cache_key":null,'
+    b',"background":false,"max_tool_calls":null,"prompt_cache_key":null,'
     b'"prompt_cache_retention":null,"safety_identifier":null,"service_tier":"default",'
     b'"top_logprobs":0,"truncation":"disabled","frequency_penalty":0.0,"presence_penalty":0.0,'
     b'"user":null'
@@ -263,16 +284,20 @@ def echo(request: TurnRequest, model: str, tools: bytes) -> bytes:
     `tools` is the JSON list as it is to be shown.
     """
     raw = request.raw
-    shown: dict[str, Raw] = {"model": Raw(json.encode(model))}
-    for name, default in _DEFAULTS.items():
+    parts: list[bytes | Raw] = [b'"model":', json.encode(model)]
+    for name, (key, default) in _DEFAULTS.items():
         value = raw.get(name)
-        shown[name] = Raw(default) if value is None or bytes(value) == b"null" else value
-    shown["text"] = Raw(_show_text(request.text))
-    reasoning = request.reasoning
-    shown["reasoning"] = Raw(
-        json.encode({"effort": reasoning.effort, "summary": reasoning.summary})
-    )
-    return b"".join((constant_fields(shown), b',"tools":', tools, b",", _FIXED))
+        parts.append(key)
+        parts.append(default if value is None else value)
+    parts += (b',"text":', _show_text(request.text), b',"reasoning":')
+    parts += (_show_reasoning(request.reasoning), b',"tools":', tools, _FIXED)
+    return json.on_one_line(b"".join(parts))
+
+
+def _show_reasoning(reasoning: ReasoningOptions) -> bytes:
+    if reasoning.effort is None and reasoning.summary is None:
+        return b'{"effort":null,"summary":null}'
+    return json.encode({"effort": reasoning.effort, "summary": reasoning.summary})
 
 
 _PLAIN_TEXT: Final = b'{"format":{"type":"text"},"verbosity":"medium"}'

@@ -6,7 +6,7 @@ are the structs at the end of this file.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -23,7 +23,7 @@ class _Head(msgspec.Struct):
     role: msgspec.Raw = msgspec.Raw()
 
 
-class Part(msgspec.Struct, omit_defaults=True):
+class Part(msgspec.Struct, omit_defaults=True, gc=False):
     """A content part of any type; `type` says which of the fields count."""
 
     type: str
@@ -37,12 +37,13 @@ class Part(msgspec.Struct, omit_defaults=True):
     filename: str | None = None
 
 
-class Message(msgspec.Struct, tag_field="type", tag="message"):
+class Message(msgspec.Struct, tag_field="type", tag="message", omit_defaults=True, gc=False):
     """View of a message: the easy, the input and the output form."""
 
     role: Role
     content: str | list[Part]
     phase: str | None = None
+    id: str | None = None
 
 
 class ReasoningPart(msgspec.Struct):
@@ -50,28 +51,35 @@ class ReasoningPart(msgspec.Struct):
     text: str = ""
 
 
-class Reasoning(msgspec.Struct):
+class Reasoning(msgspec.Struct, tag_field="type", tag="reasoning", gc=False):
     """View of a reasoning item. `encrypted_content` is opaque except to its origin."""
 
     summary: list[ReasoningPart] = []
     content: list[ReasoningPart] | None = None
     encrypted_content: str | None = None
+    id: str | None = None
 
 
-class FunctionCall(msgspec.Struct, tag_field="type", tag="function_call", omit_defaults=True):
+class FunctionCall(
+    msgspec.Struct, tag_field="type", tag="function_call", omit_defaults=True, gc=False
+):
     """View of a function call."""
 
     call_id: str
     name: str
     arguments: str
     namespace: str | None = None
+    id: str | None = None
 
 
-class FunctionCallOutput(msgspec.Struct, tag_field="type", tag="function_call_output"):
+class FunctionCallOutput(
+    msgspec.Struct, tag_field="type", tag="function_call_output", omit_defaults=True, gc=False
+):
     """View of a function call's output."""
 
     call_id: str
     output: str | list[Part]
+    id: str | None = None
 
 
 class Thought(msgspec.Struct, tag_field="type", tag="thought"):
@@ -88,6 +96,21 @@ V = TypeVar("V", bound=msgspec.Struct)
 _Class = type  # inside Item the name `type` is a field
 
 
+class _Source:
+    """A list whose members' bytes are cut out when somebody asks for one."""
+
+    __slots__ = ("_data", "_members")
+
+    def __init__(self, data: bytes | msgspec.Raw) -> None:
+        self._data = data
+        self._members: list[msgspec.Raw] = []
+
+    def member(self, index: int) -> bytes:
+        if not self._members:
+            self._members = _list(self._data)
+        return bytes(self._members[index])
+
+
 class Item:
     """One item as it came: its type, its id (if it has one) and its JSON object.
 
@@ -95,16 +118,35 @@ class Item:
     behind a public item, or nothing. `None` means that the item's handler flattens it.
     """
 
-    __slots__ = ("_view", "id", "model", "raw", "type")
+    __slots__ = ("_raw", "_view", "id", "model", "type")
 
     def __init__(
         self, type_: str, id_: str | None, raw: bytes, model: Sequence[Flat] | None = None
     ) -> None:
         self.type = type_
         self.id = id_
-        self.raw = raw
+        self._raw: bytes | tuple[_Source, int] | None = raw
         self.model = model
         self._view: msgspec.Struct | None = None
+
+    @property
+    def raw(self) -> bytes:
+        """The JSON object, byte for byte."""
+        raw = self._raw
+        if isinstance(raw, tuple):
+            source, index = raw
+            raw = self._raw = source.member(index)
+        elif raw is None:
+            raw = self._raw = json.encode(self._view)
+        return raw
+
+    @classmethod
+    def seen(cls, view: "_View", raw: bytes | tuple[_Source, int] | None) -> "Item":
+        """An item whose view is decoded already; without bytes it is the view."""
+        item = cls(_TYPES[type(view)], view.id, b"")
+        item._raw = raw
+        item._view = view
+        return item
 
     def view(self, type_: _Class[V], param: str = "input") -> V:
         """The item as `type_`. Raises ApiError 400 that names the field below `param`."""
@@ -112,6 +154,11 @@ class Item:
         if not isinstance(view, type_):
             view = self._view = json.field(_decoder(type_), self.raw, param)
         return view
+
+    def known(self, type_: _Class[V]) -> V | None:
+        """The view, if it is decoded already."""
+        view = self._view
+        return view if isinstance(view, type_) else None
 
     def __repr__(self) -> str:
         return f"Item({self.type!r}, {self.id!r})"
@@ -127,31 +174,48 @@ def _decoder(type_: type[V]) -> Callable[[bytes | msgspec.Raw], V]:
     return found
 
 
+_View = Message | Reasoning | FunctionCall | FunctionCallOutput
+_TYPES: Final[dict[type, str]] = {
+    Message: "message",
+    Reasoning: "reasoning",
+    FunctionCall: "function_call",
+    FunctionCallOutput: "function_call_output",
+}
+
 _head = json.decoder(_Head)
 _list = json.decoder(list[msgspec.Raw])
 _string = json.decoder(str)
+_view = msgspec.json.Decoder(_View).decode
+_views = msgspec.json.Decoder(list[_View]).decode
 
 
 def read_input(raw: bytes | msgspec.Raw, param: str = "input") -> list[Item]:
     """A request's `input`: a string is one user message; an item with a role needs no type."""
-    raw = bytes(raw)
-    if raw.startswith(b'"'):
+    if json.opens_with(raw, b'"'):
         text = json.field(_string, raw, param)
-        return [Item("message", None, json.encode(InputMessage(text)))]
+        return [Item.seen(Message("user", text), None)]
     return read_items(raw, param)
 
 
 def read_items(raw: bytes | msgspec.Raw, param: str = "input") -> list[Item]:
     """A list of items. Raises ApiError 400 for a value that is no item."""
-    items: list[Item] = []
-    for i, data in enumerate(json.field(_list, raw, param)):
-        items.append(read_item(data, f"{param}[{i}]"))
-    return items
+    try:
+        # Most lists hold the common kinds only: one pass over the bytes reads them all.
+        views = _views(raw)
+    except (msgspec.DecodeError, RecursionError):
+        members = json.field(_list, raw, param)
+        return [read_item(data, f"{param}[{i}]") for i, data in enumerate(members)]
+    source = _Source(raw)
+    return [Item.seen(view, (source, i)) for i, view in enumerate(views)]
 
 
 def read_item(data: bytes | msgspec.Raw, param: str) -> Item:
-    """One item. Raises ApiError 400."""
-    head = json.field(_head, data, param)
+    """One item. Raises ApiError 400 for a value that is none; what is wrong inside one is for
+    `Item.view` to say."""
+    try:
+        return Item.seen(_view(data), bytes(data))
+    except (msgspec.DecodeError, RecursionError):
+        head = json.field(_head, data, param)
     kind = head.type
     if kind is None:
         if not bytes(head.role):
@@ -160,13 +224,6 @@ def read_item(data: bytes | msgspec.Raw, param: str) -> Item:
     elif kind == "":
         raise invalid(f"Invalid value for '{param}.type': it is empty.", f"{param}.type")
     return Item(kind, head.id, bytes(data))
-
-
-class InputMessage(msgspec.Struct, tag_field="type", tag="message"):
-    """The message that string input stands for."""
-
-    content: str
-    role: Role = "user"
 
 
 class OutputText(msgspec.Struct, tag_field="type", tag="output_text"):

@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from bascule.protocols import json
 from bascule.protocols.responses.items import Item
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -47,6 +48,8 @@ class ReasoningOptions(msgspec.Struct):
     summary: Literal["auto", "concise", "detailed"] | None = None
 
 
+_list = json.decoder(list[msgspec.Raw])
+
 ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 
 
@@ -60,7 +63,6 @@ class TurnRequest(msgspec.Struct, kw_only=True):
     store: bool = True
     stream: bool = False
     include: tuple[str, ...] = ()
-    tools: tuple[msgspec.Raw, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     parallel_tool_calls: bool | None = None
     max_output_tokens: int | None = None
@@ -71,7 +73,12 @@ class TurnRequest(msgspec.Struct, kw_only=True):
     metadata: dict[str, str] | None = None
     ignored: tuple[str, ...] = ()
     """JSON paths of fields that were tolerated."""
-    raw: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict[str, msgspec.Raw])
+    raw: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+
+    def tools(self) -> list[msgspec.Raw]:
+        """The declarations, each as its bytes. Raises ApiError 400 if they are no list."""
+        raw = self.raw.get("tools")
+        return [] if raw is None else json.field(_list, raw, "tools")
 
     @property
     def wants_encrypted_reasoning(self) -> bool:

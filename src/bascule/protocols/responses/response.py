@@ -1,7 +1,7 @@
 """The response object: all fields in every place where it is shown."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -114,8 +114,3 @@ def with_output(snapshot: bytes, output: Sequence[bytes]) -> bytes:
     if not found:
         raise ValueError("the snapshot has no empty output")
     return b"".join((head, b'"output":[', b",".join(output), b"]", tail))
-
-
-def constant_fields(fields: dict[str, Any]) -> bytes:
-    """The members of `fields` for Snapshot; values may be msgspec.Raw."""
-    return json.encode(fields)[1:-1]

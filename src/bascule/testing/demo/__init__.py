@@ -1,15 +1,11 @@
 """The demo model: a rule set that makes a model server worth talking to, without a model."""
 
-from bascule.testing.answer import Answer, Reply
-from bascule.testing.request import Request
+from bascule.testing.demo.model import answer
 from bascule.testing.server import ModelServer
 
 MODEL = "bascule-demo"
 
-
-def answer(request: Request) -> Answer:
-    """What the demo model answers."""
-    return Reply(f"I am a demo model; you sent {len(request.messages)} messages.")
+__all__ = ["MODEL", "answer", "demo_server"]
 
 
 def demo_server(host: str = "127.0.0.1", port: int = 0) -> ModelServer:
