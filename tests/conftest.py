@@ -5,6 +5,19 @@ from hypothesis import settings
 settings.register_profile("bascule", deadline=None, print_blob=True)
 settings.load_profile("bascule")
 
+from tests.conformance import manifest, schema
+from tests.recordings import keys
+
+pytest_plugins = ["pytester"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "requirement(*ids): what the test proves, by ids of the requirements manifest"
+    )
+    enforcement = manifest.Enforcement(manifest.load(), [schema.stale_differences, keys.stale])
+    config.pluginmanager.register(enforcement, "requirements")
+
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:

@@ -50,7 +50,7 @@ class _Message(msgspec.Struct, omit_defaults=True):
 class _Function(msgspec.Struct, omit_defaults=True):
     name: str
     description: str | None = None
-    parameters: Raw = Raw()
+    parameters: Any = None
     strict: bool | None = None
 
 
@@ -70,8 +70,8 @@ def encode_functions(functions: Sequence[FunctionSpec], flags: Flags) -> bytes:
     """The `tools` list; it depends on nothing but its arguments, so it may be kept."""
     tools: list[_Tool] = []
     for spec in functions:
-        parameters = spec.parameters
-        if bytes(parameters).replace(b" ", b"") == b'{"type":"object"}':
+        parameters = spec.parameters if bytes(spec.parameters) else None
+        if parameters is not None and bytes(parameters).replace(b" ", b"") == b'{"type":"object"}':
             parameters = Raw(b'{"type":"object","properties":{}}')  # strict validators want both
         strict = spec.strict if flags.strict_tools else None
         tools.append(_Tool(_Function(spec.name, spec.description, parameters, strict)))
