@@ -207,7 +207,7 @@ async def test_wrong_fields_are_refused_by_name(fields: dict[str, Any], param: s
         serving(model.url, adjust=lambda gateway: kept.append(commits_of(gateway))) as api,
     ):
         for stream in (False, True):
-            answer = await api.create(**{"stream": stream, **fields})
+            answer = await api.create(None, **{"stream": stream, **fields})
             error = is_an_error(answer, 400)
             assert error["param"] == param
             assert error["type"] == "invalid_request_error"
@@ -241,8 +241,13 @@ async def test_numbers_of_any_size_reach_the_model_or_are_refused() -> None:
 
 # --- routes and methods
 
-PATHS = ["/v1/responses", "/v1/responses/resp_x", "/v1/models", "/health", "/ready", "/"]
-PATHS += [
+PATHS = [
+    "/v1/responses",
+    "/v1/responses/resp_x",
+    "/v1/models",
+    "/health",
+    "/ready",
+    "/",
     "/v1/responses/",
     "/v1/responses/x/y",
     "/v1",
@@ -295,7 +300,7 @@ async def test_a_request_id_is_kept_if_it_is_sane(given_id: str) -> None:
 
 async def test_unknown_fields_are_tolerated_and_named() -> None:
     async with ModelServer("Hi") as model, serving(model.url) as api:
-        answer = await api.create(client_metadata={"a": 1}, **{"we,ird\nname": 1})
+        answer = await api.create(None, client_metadata={"a": 1}, **{"we,ird\nname": 1})
     assert answer.status == 200
     assert answer.headers["x-bascule-ignored"] == "client_metadata,we;ird?name"
 
