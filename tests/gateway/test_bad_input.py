@@ -150,6 +150,38 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]},
         "input",
     ),
+    "result of a file": (
+        {
+            "input": [
+                {"type": "function_call_output", "call_id": "x", "output": [{"type": "input_file"}]}
+            ]
+        },
+        "input[0].output[0].type",
+    ),
+    "result of an image by file id": (
+        {
+            "input": [
+                {
+                    "type": "function_call_output",
+                    "call_id": "x",
+                    "output": [{"type": "input_image", "file_id": "f"}],
+                }
+            ]
+        },
+        "input[0].output[0].file_id",
+    ),
+    "result of an image without a place": (
+        {
+            "input": [
+                {
+                    "type": "function_call_output",
+                    "call_id": "x",
+                    "output": [{"type": "input_image"}],
+                }
+            ]
+        },
+        "input[0].output[0].image_url",
+    ),
     "unanswered call": (
         {"input": [{"type": "function_call", "call_id": "x", "name": "f", "arguments": "{}"}]},
         "input",
