@@ -29,7 +29,6 @@ from bascule.protocols.responses.events import (
     ErrorEvent,
     Event,
     ResponseEvent,
-    RoundEvent,
     RoundFailed,
 )
 from bascule.protocols.responses.items import Flat, FunctionCallOutput, Item
@@ -127,6 +126,7 @@ class _Turn:
         self._begun = False
         self._running: list[RoundCall] = []
         self._suspended: list[SuspendedCall] = []
+        self._stored = False
         self._ended = False
 
     @property
@@ -272,7 +272,7 @@ class _Turn:
             self._notes.ignored += encoded.ignored
         decoder = target.protocol.decoder(summarise=request.reasoning.summary is not None)
         self._accumulator.begin_round(self._plan.registry.lookup, self._is_refused, self._route)
-        inference = Inference(target, decoder, opened=self._begin, feed=self._feed)
+        inference = Inference(target, decoder, opened=self._begin, feed=self._accumulator.feed)
         await inference.run(encoded.body, self._sink)
         end = self._accumulator.end
         if isinstance(end, RoundFailed):
@@ -283,9 +283,6 @@ class _Turn:
         self.state.add_usage(end.usage)
         # A choice that is fulfilled must not force the next round too, or the loop never ends.
         self._choice = WireChoice(allowed=self._choice.allowed)
-
-    def _feed(self, events: list[RoundEvent]) -> None:
-        self._accumulator.feed(events)
 
     def _is_refused(self, wire: str) -> bool:
         allowed = self._choice.allowed
@@ -462,6 +459,7 @@ class _Turn:
 
     async def _commit(self, snapshot: Snapshot) -> None:
         request = self._request
+        self._stored = True
         bare = snapshot.copy()
         bare.output = ()
         continuation = Continuation(suspended=self._suspended, declared=self.state.declared)
@@ -489,8 +487,8 @@ class _Turn:
     async def abandon(self) -> None:
         """The client has gone: what there is, is kept as cancelled."""
         await self.stop_calls()
-        if self._ended:
-            return
+        if self._stored or self._ended:
+            return  # it was over but for the client's hearing of it
         if self._begun and self._sink.streams and self._request.store:
             await asyncio.shield(self._store(self._current("cancelled"), required=False))
 
