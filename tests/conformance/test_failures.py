@@ -45,7 +45,7 @@ BROKEN = {
 async def failed(*steps: Any, **fields: Any) -> Answer:
     async with gateway(Reply(*steps, omit=["done", "usage"])) as (api, _):
         answer = await api.create(stream=True, **fields)
-    check_stream(answer)
+    check_stream(answer, fails=True)
     return answer
 
 
