@@ -1,11 +1,14 @@
 """What `serve`, `check-config` and `models` do."""
 
 import ipaddress
+import signal
 import sys
 from contextlib import AsyncExitStack
+from types import FrameType
 from typing import Any
 
 import msgspec
+import uvicorn
 
 from bascule.config import Config, ConfigError, UpstreamSection
 from bascule.gateway.serve import build, check, make_client, make_server
@@ -15,6 +18,7 @@ from bascule.upstreams.catalog import Catalog
 from bascule.upstreams.client import UpstreamClient
 from bascule.upstreams.discovery import discover, identify
 from bascule.upstreams.routing import Router, base_url
+from bascule.upstreams.wire import parse_target
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +45,23 @@ async def run_serve(config: Config, overrides: Overrides, *, no_auth: bool) -> N
         client = make_client()
         stack.push_async_callback(client.aclose)
         config = await with_upstreams(config, overrides, client, stack)
-        await make_server(await build(config, client)).serve()
+        await _until_signal(make_server(await build(config, client)))
+
+
+async def _until_signal(server: uvicorn.Server) -> None:
+    """Serve; a signal that ended it is no failure. Raises OSError."""
+
+    # uvicorn raises the signal again when it has drained, for whoever handled it before.
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    try:
+        await server.serve()
+    except SystemExit:
+        where = f"{server.config.host}:{server.config.port}"
+        raise OSError(f"cannot listen on {where}") from None
 
 
 def check_config(config: Config) -> None:
@@ -50,12 +70,17 @@ def check_config(config: Config) -> None:
 
 
 async def list_models(config: Config, overrides: Overrides) -> list[str]:
-    """A line for each model: its name and who has it."""
+    """A line for each model: its name and who has it. Raises OSError when no upstream answers."""
+    configure_logging(config.telemetry.log)
     async with AsyncExitStack() as stack:
         client = make_client()
         stack.push_async_callback(client.aclose)
         config = await with_upstreams(config, overrides, client, stack)
-        models = await Catalog(Router(config, client)).models(None)
+        catalog = Catalog(Router(config, client))
+        models = await catalog.models(None)
+        if not await catalog.reachable():
+            asked = ", ".join(upstream.base_url for upstream in config.upstreams)
+            raise OSError(f"no model server answers at {asked}")
     return [f"{model['id']}\t{model['owned_by']}" for model in models]
 
 
@@ -64,6 +89,8 @@ def _apply(config: Config, overrides: Overrides) -> Config:
     if overrides.host is not None:
         server["host"] = overrides.host
     if overrides.port is not None:
+        if not 0 <= overrides.port <= 65535:
+            raise ConfigError(f"--port: {overrides.port} is not between 0 and 65535")
         server["port"] = overrides.port
     changes: dict[str, Any] = {"server": msgspec.structs.replace(config.server, **server)}
     if overrides.state is not None:
@@ -97,6 +124,10 @@ async def with_upstreams(
     """The configuration with at least one upstream: given, configured, found, or the demo model."""
     if overrides.upstream is not None:
         url = base_url(overrides.upstream)
+        try:
+            parse_target(url)
+        except ValueError as e:
+            raise ConfigError(f"--upstream: {e}") from None
         profile = overrides.profile or await identify(client, url)
         section = UpstreamSection(name="upstream", base_url=url, profile=profile)
         say(f"upstream: {url} ({profile})")

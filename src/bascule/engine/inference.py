@@ -97,6 +97,9 @@ class Inference:
             )
         else:
             events = self._decoder.whole(body)
+            if isinstance(events[-1], RoundFailed):
+                self._fail(events[-1].error)
+                return
             self._opened()
             self._push(events)
             self._finish()

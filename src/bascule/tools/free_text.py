@@ -9,8 +9,10 @@ import msgspec
 _OPENING: Final = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _MAY_BE_OPENING: Final = re.compile(r'\s*(\{\s*("(i(n(p(u(t("\s*(:\s*)?)?)?)?)?)?)?)?)?')
 _ESCAPE: Final = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u[0-9a-fA-F]{4}|[^u])"
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^u])"
 )
+_MAY_BE_ESCAPE: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
+_CLOSING: Final = re.compile(r"[\s\}\]]*")
 
 
 class _Wrapped(msgspec.Struct):
@@ -21,7 +23,8 @@ class FreeText:
     """`feed` fragments of the arguments; each call returns the text that became sure.
 
     Arguments of another shape are kept until `finish`, which gives the `input` member if there is
-    one, else the arguments themselves: nothing the model wrote is lost.
+    one, else the arguments themselves: nothing the model wrote is lost. A quote that the model forgot
+    to escape looks like the end of the text; what stands behind it then follows in `finish`.
     """
 
     def __init__(self) -> None:
@@ -30,6 +33,7 @@ class FreeText:
         self._other = False
         self._closed = False
         self._tail = ""
+        self._behind: list[str] = []
         self._parts: list[str] = []
 
     @property
@@ -39,6 +43,7 @@ class FreeText:
 
     def feed(self, fragment: str) -> str:
         if self._closed:
+            self._behind.append(fragment)
             return ""
         if self._streaming:
             return self._stream(fragment)
@@ -55,7 +60,8 @@ class FreeText:
     def finish(self) -> str:
         if self._streaming:
             rest, self._tail = self._tail, ""  # half an escape, of a model that was cut
-            return "" if self._closed else self._keep(_unescape_loosely(rest))
+            behind = _rest("".join(self._behind)) if self._closed else _unescape_loosely(rest)
+            return self._keep(behind)
         return self._keep(_member(self._raw))
 
     def _stream(self, fragment: str) -> str:
@@ -68,10 +74,15 @@ class FreeText:
                 end = quote if quote >= 0 else len(source)
                 out.append(source[at:end])
                 self._closed = quote >= 0
+                self._behind = [source[quote + 1 :]] if self._closed else []
                 at = len(source)
                 break
             out.append(source[at:slash])
             escape = _ESCAPE.match(source, slash)
+            if escape is None and not _MAY_BE_ESCAPE.fullmatch(source, slash):
+                out.append("\\")  # not an escape in JSON: the model meant the character
+                at = slash + 1
+                continue
             if escape is None or _may_go_on(source, escape):
                 at = slash
                 break
@@ -105,6 +116,24 @@ def _unescape(escape: str) -> str:
 
 def _unescape_loosely(rest: str) -> str:
     return _unescape(rest) if rest else ""
+
+
+def _rest(behind: str) -> str:
+    """What the model wrote behind the first quote, if that was not the end of the text."""
+    if _CLOSING.fullmatch(behind) or _is_json(f'{{"input":""{behind}'):
+        return ""
+    text = behind.rstrip()
+    if text.endswith("}") and text[:-1].rstrip().endswith('"'):
+        text = text[:-1].rstrip()[:-1]
+    return '"' + _ESCAPE.sub(lambda escape: _unescape(escape.group()), text)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _member(arguments: str) -> str:

@@ -11,6 +11,7 @@ from bascule.protocols.flags import Flags, override
 from bascule.upstreams.client import Headers, Timeouts, UpstreamClient
 from bascule.upstreams.profiles import PROFILES
 from bascule.upstreams.target import Target
+from bascule.upstreams.wire import parse_target
 
 _PROTOCOLS = {"chat": ChatUpstream()}
 
@@ -129,6 +130,11 @@ class Router:
 
 
 def _upstream(i: int, section: UpstreamSection, client: UpstreamClient) -> Upstream:
+    url = base_url(section.base_url)
+    try:
+        parse_target(url)
+    except ValueError as e:
+        raise ConfigError(f"upstreams[{i}].base_url: {e}") from None
     profile = PROFILES.get(section.profile)
     if profile is None:
         known = ", ".join(PROFILES)
@@ -137,4 +143,4 @@ def _upstream(i: int, section: UpstreamSection, client: UpstreamClient) -> Upstr
         flags = override(profile.flags, section.flags)
     except ValueError as e:
         raise ConfigError(f"upstreams[{i}].{e}") from None
-    return Upstream(section, base_url(section.base_url), flags, client)
+    return Upstream(section, url, flags, client)

@@ -1,0 +1,164 @@
+"""The commands that end by themselves, and `mock`."""
+
+import json
+import signal
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from bascule import __version__
+from bascule.testing import ModelServer
+from tests.process import bascule, call, running
+
+UPSTREAM = '[[upstreams]]\nname = "a"\nbase_url = "http://127.0.0.1:9"\n'
+
+
+def test_version_and_help(tmp_path: Path) -> None:
+    assert call(tmp_path, "--version").stdout.strip() == __version__
+    shown = call(tmp_path, "--help")
+    assert shown.returncode == 0
+    for name in ("serve", "check-config", "models", "mock"):
+        assert name in shown.stdout
+
+
+def test_an_unknown_command_or_option_is_not_success(tmp_path: Path) -> None:
+    assert call(tmp_path, "sevre").returncode != 0
+    assert call(tmp_path, "serve", "--prot", "1").returncode != 0
+
+
+def test_check_config_without_a_file(tmp_path: Path) -> None:
+    done = call(tmp_path, "check-config")
+    assert (done.returncode, done.stdout) == (0, "defaults: ok\n")
+
+
+def test_check_config_with_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "other.toml"
+    path.write_text(f"[server]\nport = 1\n{UPSTREAM}")
+    done = call(tmp_path, "check-config", "--config", str(path))
+    assert (done.returncode, done.stdout) == (0, f"{path}: ok\n")
+
+
+def test_the_file_in_this_folder_and_the_one_in_the_config_folder(tmp_path: Path) -> None:
+    folder = tmp_path / ".config" / "bascule"
+    folder.mkdir(parents=True)
+    (folder / "bascule.toml").write_text("[server]\nport = 1\n")
+    assert call(tmp_path, "check-config").stdout == f"{folder / 'bascule.toml'}: ok\n"
+    (tmp_path / "bascule.toml").write_text("[server]\nport = 2\n")
+    assert call(tmp_path, "check-config").stdout == "bascule.toml: ok\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[server\n", "not valid TOML"),
+        ("[sever]\n", "sever: unknown key"),
+        ("[server]\nprot = 1\n", "server.prot: unknown key"),
+        ('[server]\nport = "x"\n', "server.port"),
+        ("[server]\nport = 65536\n", "server.port"),
+        ('[server]\napi_keys = ["env:NO_SUCH_KEY"]\n', "server.api_keys"),
+        ('[security]\nkeys = ["short"]\n', "security.keys[0]"),
+        ("[limits]\nmax_items = 0\n", "limits.max_items"),
+        ('[telemetry]\nlog = "xml"\n', "telemetry.log"),
+        (f"{UPSTREAM}{UPSTREAM}", "upstreams[1].name"),
+        (f'{UPSTREAM}profile = "no"\n', "upstreams[0].profile"),
+        (f"{UPSTREAM}flags = {{ no = true }}\n", "upstreams[0].flags"),
+        (f"{UPSTREAM}flags = {{ strict_tools = 1 }}\n", "upstreams[0].flags"),
+        (f"{UPSTREAM}timeout = -1\n", "upstreams[0].timeout"),
+        ('[[upstreams]]\nname = "a"\nbase_url = "127.0.0.1:9"\n', "upstreams[0].base_url"),
+        ('[[upstreams]]\nname = "a"\nbase_url = "http://u:pw@h"\n', "upstreams[0].base_url"),
+        ('[[upstreams]]\nname = "a/b"\nbase_url = "http://h"\n', "upstreams[0].name"),
+        (f'{UPSTREAM}[[models]]\nname = "m"\nupstream = "b"\n', "models[0].upstream"),
+        (
+            f'{UPSTREAM}[[models]]\nname = "m"\nupstream = "a"\nflags = {{ no = 1 }}\n',
+            "models[0].flags",
+        ),
+        ("[tools.no_such_type]\n", "tools.no_such_type"),
+        ("[tools.function]\nx = 1\n", "tools.function.x"),
+        ("[tools]\nmax_rounds = 0\n", "tools.max_rounds"),
+        ("[tools]\nmax_ronds = 3\n", "tools.max_ronds: unknown key"),
+    ],
+)
+def test_check_config_names_the_fault(tmp_path: Path, text: str, place: str) -> None:
+    (tmp_path / "bascule.toml").write_text(text)
+    done = call(tmp_path, "check-config")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert place in done.stderr
+    assert done.stderr.startswith("bascule: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_fault_does_not_show_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "bascule.toml").write_text(
+        '[server]\napi_keys = "sk-top-secret"\n[security]\nkeys = ["env:SEAL"]\n'
+    )
+    assert "top-secret" not in call(tmp_path, "check-config").stderr
+    (tmp_path / "bascule.toml").write_text('[security]\nkeys = ["env:SEAL"]\n')
+    done = call(tmp_path, "check-config", env={"SEAL": "top-secret"})
+    assert done.returncode == 2
+    assert "top-secret" not in done.stderr
+    (tmp_path / "bascule.toml").write_text(
+        '[[upstreams]]\nname="a"\nbase_url="http://u:top-secret@h"\n'
+    )
+    assert "top-secret" not in call(tmp_path, "check-config").stderr
+
+
+def test_models_of_a_server(tmp_path: Path) -> None:
+    model = ModelServer(models=["small", "large"])
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(model):
+        done = call(tmp_path, "models", "--upstream", model.origin)
+        assert done.returncode == 0
+        assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["small", "large"]
+        (tmp_path / "bascule.toml").write_text(
+            f'[[upstreams]]\nname = "here"\nbase_url = "{model.url}"\nmodels = ["sm*"]\n'
+            '[[models]]\nname = "mine"\nupstream = "here"\nmodel = "small"\naliases = ["me"]\n'
+        )
+        done = call(tmp_path, "models")
+    assert done.stdout.splitlines()[:2] == ["mine\there", "me\there"]
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["mine", "me", "small"]
+
+
+def test_models_of_a_server_that_is_not_there(tmp_path: Path) -> None:
+    done = call(tmp_path, "models", "--upstream", "http://127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "127.0.0.1:9" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _chat(url: str) -> Any:
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]}).encode()
+    with urllib.request.urlopen(f"{url}/v1/chat/completions", body, timeout=10) as answer:
+        return json.load(answer)["choices"][0]["message"]["content"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("script.json", '["From JSON."]'),
+        ("script.py", 'def script(request):\n    return f"To {request.model}."\n'),
+    ],
+)
+def test_mock_plays_a_script(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with running(tmp_path, *bascule("mock", "--script", name)) as mock:
+        assert _chat(mock.url) in ("From JSON.", "To m.")
+        mock.stop(signal.SIGTERM)
+    assert "Traceback" not in mock.stderr
+
+
+def test_mock_without_a_script_is_the_demo_model(tmp_path: Path) -> None:
+    with running(tmp_path, *bascule("mock")) as mock:
+        assert "demo" in _chat(mock.url)
+        assert mock.stop(signal.SIGINT) in (0, 130)
+    assert "Traceback" not in mock.stderr
+
+
+def test_a_faulty_script_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text('[{"steps": 3}]')
+    done = call(tmp_path, "mock", "--script", "script.json")
+    assert done.returncode == 2
+    assert "script.json" in done.stderr
+    assert done.stderr.count("\n") == 1
