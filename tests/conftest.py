@@ -1,12 +1,12 @@
 import pytest
 from hypothesis import settings
 
+from tests.conformance import manifest, schema
+from tests.recordings import keys
+
 # A busy machine is no fault of the code: tests that mean a time limit say so.
 settings.register_profile("bascule", deadline=None, print_blob=True)
 settings.load_profile("bascule")
-
-from tests.conformance import manifest, schema
-from tests.recordings import keys
 
 pytest_plugins = ["pytester"]
 

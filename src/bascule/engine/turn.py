@@ -29,7 +29,6 @@ from bascule.protocols.responses.events import (
     ErrorEvent,
     Event,
     ResponseEvent,
-    RoundEvent,
     RoundFailed,
 )
 from bascule.protocols.responses.items import Flat, FunctionCallOutput, Item
@@ -272,7 +271,7 @@ class _Turn:
             self._notes.ignored += encoded.ignored
         decoder = target.protocol.decoder(summarise=request.reasoning.summary is not None)
         self._accumulator.begin_round(self._plan.registry.lookup, self._is_refused, self._route)
-        inference = Inference(target, decoder, opened=self._begin, feed=self._feed)
+        inference = Inference(target, decoder, opened=self._begin, feed=self._accumulator.feed)
         await inference.run(encoded.body, self._sink)
         end = self._accumulator.end
         if isinstance(end, RoundFailed):
@@ -283,9 +282,6 @@ class _Turn:
         self.state.add_usage(end.usage)
         # A choice that is fulfilled must not force the next round too, or the loop never ends.
         self._choice = WireChoice(allowed=self._choice.allowed)
-
-    def _feed(self, events: list[RoundEvent]) -> None:
-        self._accumulator.feed(events)
 
     def _is_refused(self, wire: str) -> bool:
         allowed = self._choice.allowed

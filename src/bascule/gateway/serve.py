@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-import gc
+import functools
 import os
 import socket
 import ssl
@@ -41,7 +41,13 @@ def make_client() -> UpstreamClient:
     names = ("http_proxy", "https_proxy", "all_proxy")
     if any(os.environ.get(name) or os.environ.get(name.upper()) for name in names):
         return RetryingClient(ProxiedClient(trust_env=True))
-    return RetryingClient(Http1Client(ssl_context=ssl.create_default_context()))
+    return RetryingClient(Http1Client(ssl_context=_trusted()))
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """The system's certificates, read once: that takes a tenth of a second."""
+    return ssl.create_default_context()
 
 
 def check(config: Config, client: UpstreamClient) -> Router:
@@ -135,11 +141,6 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # What was loaded so far stays: without this every full collection walks all of it. A turn
-        # makes some hundred objects that go by reference counting: look for cycles less often.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(10_000, 20, 50)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
