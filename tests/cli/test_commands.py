@@ -121,6 +121,15 @@ def test_models_of_a_server(tmp_path: Path) -> None:
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["mine", "me", "small"]
 
 
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_a_server_on_this_machine_is_not_asked_through_a_proxy(tmp_path: Path, name: str) -> None:
+    env = {name: "http://127.0.0.1:9", "NO_PROXY": "example.org"}
+    model = ModelServer(models=["small"])
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(model):
+        done = call(tmp_path, "models", "--upstream", model.origin, env=env)
+    assert (done.returncode, done.stdout.split("\t")[0]) == (0, "small")
+
+
 def test_models_of_a_server_that_is_not_there(tmp_path: Path) -> None:
     done = call(tmp_path, "models", "--upstream", "http://127.0.0.1:9")
     assert (done.returncode, done.stdout) == (1, "")
