@@ -176,7 +176,8 @@ async def test_usage_is_null_where_the_upstream_says_nothing() -> None:
 async def test_declared_functions_are_shown_with_explicit_nulls() -> None:
     async with gateway() as (api, _):
         response = check_answer(await api.create(tools=[WEATHER, TIME, RUN]))
-    assert response["tools"] == [WEATHER, {**TIME, "description": None, "strict": None}, RUN]
+    run = {**RUN, "format": {"type": "text"}}
+    assert response["tools"] == [WEATHER, {**TIME, "description": None, "strict": None}, run]
 
 
 @pytest.mark.requirement("response:status:client-calls")
@@ -258,3 +259,12 @@ async def test_encrypted_reasoning_is_given_to_whom_asks(summary: str | None) ->
     assert isinstance(blob, str)
     assert "secret" not in blob
     assert "encrypted_content" not in plain["output"][0]
+
+
+@pytest.mark.requirement("response:tools:custom")
+async def test_a_custom_tool_is_shown_with_its_defaults() -> None:
+    async with gateway() as (api, _):
+        response = check_answer(await api.create(tools=[{"type": "custom", "name": "run"}]))
+    (tool,) = response["tools"]
+    assert tool["format"] == {"type": "text"}
+    assert tool["description"] is None

@@ -231,12 +231,12 @@ async def test_text_and_refusal_are_parts_of_one_message() -> None:
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_text", "both"])
 async def test_raw_reasoning(field: Any) -> None:
     answer = await streamed(Reasoning("Let me think.", chunks=3, field=field), "Yes.")
-    types = order(answer, 0)
-    types = [type_ for type_ in types if not type_.startswith("content_part")]
-    assert types == [
+    assert order(answer, 0) == [
         "output_item.added",
+        "content_part.added",
         "reasoning_text.delta",
         "reasoning_text.done",
+        "content_part.done",
         "output_item.done",
     ]
     item = answer.response["output"][0]
