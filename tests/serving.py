@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import uvicorn
 
 from bascule.config import Config, convert
 from bascule.engine.turn import Engine
@@ -134,21 +135,33 @@ async def serving(
     gateway = await build(config, make_client())
     if adjust is not None:
         adjust(gateway)
-    listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    server = make_server(gateway, listening.set_result)
-    task = asyncio.ensure_future(server.serve())
+    listening: list[str] = []
+    server = make_server(gateway, listening.append)
     client = Http1Client()
+    async with asyncio.timeout(LIMIT):
+        await _start(server)
     try:
-        async with asyncio.timeout(LIMIT):
-            await asyncio.wait([task, listening], return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                await task
-            yield_url = await listening
-        yield Api(yield_url, gateway, client)
+        yield Api(listening[0], gateway, client)
     finally:
         await client.aclose()
-        server.should_exit = True
-        await task
+        await _stop(server)
+
+
+async def _start(server: uvicorn.Server) -> None:
+    """What `serve` does before its loop; its loop and its end wait in steps of 0.1 s."""
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup()
+
+
+async def _stop(server: uvicorn.Server) -> None:
+    for listener in server.servers:
+        listener.close()
+    for connection in list(server.server_state.connections):
+        connection.shutdown()
+    if tasks := list(server.server_state.tasks):
+        await asyncio.wait(tasks, timeout=LIMIT)
+    await server.lifespan.shutdown()
 
 
 __all__ = ["Answer", "Api", "fetch", "serving"]

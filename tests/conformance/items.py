@@ -146,6 +146,7 @@ class _Text:
 
     def delta(self, event: Json) -> None:
         assert self.done is None, f"{event['type']} after its end"
+        assert event["delta"] != "", "an empty delta"
         self._deltas.append(event["delta"])
 
     def finish(self, whole: str) -> None:

@@ -78,11 +78,11 @@ EVERYTHING = Reply(
 )
 
 
-async def everywhere(reply: Reply, **fields: Any) -> list[Json]:
+async def everywhere(reply: Reply, fails: bool = False, **fields: Any) -> list[Json]:
     """Every response object that a client sees of a reply: in all events, whole, and stored."""
     async with gateway(reply) as (api, _):
         streamed = await api.create(stream=True, **fields)
-        check_stream(streamed)
+        check_stream(streamed, fails=fails)
         found = [event["response"] for event in streamed.events if "response" in event]
         stored = await api.send("GET", f"/v1/responses/{found[0]['id']}")
         found.append(check_answer(stored))
@@ -94,12 +94,17 @@ async def everywhere(reply: Reply, **fields: Any) -> list[Json]:
 
 @pytest.mark.requirement("response:keys:all", "response:schema", "response:non-null")
 @pytest.mark.parametrize(
-    "reply",
-    [EVERYTHING, Reply("Once", Finish("length")), Reply("Once", StreamError())],
-    ids=["completed", "incomplete", "failed"],
+    ("status", "reply"),
+    [
+        ("completed", EVERYTHING),
+        ("incomplete", Reply("Once", Finish("length"))),
+        ("failed", Reply("Once", StreamError())),
+    ],
 )
-async def test_all_keys_are_there_everywhere(reply: Reply) -> None:
-    for response in await everywhere(reply, tools=[WEATHER, RUN]):
+async def test_all_keys_are_there_everywhere(status: str, reply: Reply) -> None:
+    fails = status == "failed"
+    for response in await everywhere(reply, fails, tools=[WEATHER, RUN]):
+        assert response["status"] in ("in_progress", status)
         assert response.keys() == set(KEYS)
         assert [name for name in NON_NULL if response[name] is None] == []
         assert response["object"] == "response"

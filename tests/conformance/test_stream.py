@@ -165,6 +165,15 @@ async def test_text() -> None:
     assert item["item"]["status"] == "completed"
 
 
+@pytest.mark.requirement("stream:deltas:not-empty")
+async def test_empty_fragments_make_no_events() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": ""}]}
+    nothing = {"content": [thinking, {"type": "text", "text": ""}]}
+    empty = {"content": "", "reasoning_content": "", "refusal": "", "tool_calls": []}
+    answer = await streamed(Delta(nothing), Delta(empty), "Hi", Delta(nothing), Delta(empty))
+    assert answer.types == ["created", "in_progress", *TEXT, "completed"]
+
+
 @pytest.mark.requirement("stream:text:logprobs")
 async def test_text_events_carry_a_list_of_logprobs() -> None:
     answer = await streamed(Text("Hello there", chunks=2))

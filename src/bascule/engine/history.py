@@ -6,6 +6,7 @@ from bascule.engine.seal import Sealer
 from bascule.engine.state import Origin
 from bascule.protocols.errors import invalid
 from bascule.protocols.responses.items import Flat, Item, Message, Part, Reasoning, Thought
+from bascule.protocols.responses.parts import TEXT_PARTS, check_part
 from bascule.toolkit.handler import Handlers
 from bascule.toolkit.names import Ledger
 
@@ -76,34 +77,7 @@ class Flattener:
         return item
 
 
-_TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
-
-
 def _check_parts(content: Sequence[Part], param: str, i: int) -> None:
     for j, part in enumerate(content):
-        if part.type not in _TEXT_PARTS or part.text is None:
-            _check_part(part, f"{param}[{i}].content[{j}]")
-
-
-def _check_part(part: Part, param: str) -> None:
-    """Raises ApiError 400 for a part that cannot reach the model."""
-    if part.type in _TEXT_PARTS:
-        missing = "text" if part.text is None else None
-    elif part.type == "refusal":
-        missing = "refusal" if part.refusal is None else None
-    elif part.type == "input_image":
-        if part.file_id is not None:
-            place = f"{param}.file_id"
-            raise invalid("Files by id are not supported here.", place, "unsupported_value")
-        missing = "image_url" if part.image_url is None else None
-    else:
-        raise invalid(
-            f"Invalid value: '{part.type}'. Content parts of this type are not supported here.",
-            f"{param}.type",
-            "unsupported_value",
-        )
-    if missing:
-        place = f"{param}.{missing}"
-        raise invalid(
-            f"Missing required parameter: '{place}'.", place, "missing_required_parameter"
-        )
+        if part.type not in TEXT_PARTS or part.text is None:
+            check_part(part, f"{param}[{i}].content[{j}]")

@@ -12,6 +12,8 @@ from bascule.upstreams.target import Target
 
 _MAX_ERROR_BODY = 1024 * 1024
 _MAX_WHOLE_BODY = 256 * 1024 * 1024
+_LAST_BYTES = 1.0
+"""Seconds for the end of an HTTP answer whose content is complete."""
 
 
 class Inference:
@@ -39,6 +41,8 @@ class Inference:
         self._whole: list[bytes] | None = None
         self._size = 0
         self._over = False
+        self._ended = False
+        self._timer: asyncio.TimerHandle | None = None
 
     async def run(self, body: bytes, sink: Sink) -> None:
         """Raises ApiError when the server refused or failed before its answer began. A cancelled
@@ -49,14 +53,22 @@ class Inference:
         )
         exchange = target.client.send(request, self)
         sink.read_from(exchange)
+        complete = False
         try:
             await self._done
+            complete = self._over and not self._ended
         except asyncio.CancelledError:
             self._close_items()
             raise
         finally:
             sink.read_from(None)
-            exchange.drop()
+            if complete:
+                # Nobody waits for the end of the body, but with it the connection can be kept.
+                exchange.resume()
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(_LAST_BYTES, exchange.drop)
+            else:
+                exchange.drop()
 
     # --- the receiver
 
@@ -84,6 +96,7 @@ class Inference:
         self._whole.append(data)
 
     def end(self) -> None:
+        self._stop_waiting()
         if self._whole is None:
             self._push(self._decoder.end())
             self._finish()
@@ -105,6 +118,7 @@ class Inference:
             self._finish()
 
     def fail(self, failure: UpstreamFailure) -> None:
+        self._stop_waiting()
         if failure.kind == "receiver":
             self._set_exception(failure.__cause__ or failure)
             return
@@ -116,6 +130,12 @@ class Inference:
             self._finish()
         else:
             self._fail(error)
+
+    def _stop_waiting(self) -> None:
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _close_items(self) -> None:
         """Items that are open end as cut; an answer that was whole but for its end mark is whole."""

@@ -126,6 +126,7 @@ class _Turn:
         self._begun = False
         self._running: list[RoundCall] = []
         self._suspended: list[SuspendedCall] = []
+        self._stored = False
         self._ended = False
 
     @property
@@ -458,6 +459,7 @@ class _Turn:
 
     async def _commit(self, snapshot: Snapshot) -> None:
         request = self._request
+        self._stored = True
         bare = snapshot.copy()
         bare.output = ()
         continuation = Continuation(suspended=self._suspended, declared=self.state.declared)
@@ -485,8 +487,8 @@ class _Turn:
     async def abandon(self) -> None:
         """The client has gone: what there is, is kept as cancelled."""
         await self.stop_calls()
-        if self._ended:
-            return
+        if self._stored or self._ended:
+            return  # it was over but for the client's hearing of it
         if self._begun and self._sink.streams and self._request.store:
             await asyncio.shield(self._store(self._current("cancelled"), required=False))
 

@@ -2,13 +2,16 @@
 
 import zlib
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import zstandard
 
 from bascule.protocols.errors import ApiError, invalid
 
 Receive = Callable[[], Awaitable[Any]]
+
+_ZSTD_WINDOW: Final = 8 * 1024 * 1024  # RFC 9659: the most that a Content-Encoding may ask for
+_ZSTD_SLICE: Final = 256
 
 
 class ClientGone(Exception):
@@ -18,24 +21,20 @@ class ClientGone(Exception):
 async def read_body(receive: Receive, headers: Iterable[tuple[bytes, bytes]], limit: int) -> bytes:
     """Raises ApiError 413 over the limit (which holds after decompression), 400 and 415 for a body
     that cannot be decompressed, ClientGone."""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message["type"] == "http.disconnect":
-        raise ClientGone
-    if message.get("more_body"):
-        parts, size = [body], len(body)
-        while message.get("more_body"):
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            part: bytes = message.get("body", b"")
-            parts.append(part)
-            size += len(part)
-            if size > limit:
-                raise _too_large(limit)
-        body = b"".join(parts)
-    if len(body) > limit:
-        raise _too_large(limit)
+    parts: list[bytes] = []
+    size = 0
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part: bytes = message.get("body", b"")
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        more = message.get("more_body", False)
+    body = parts[0] if len(parts) == 1 else b"".join(parts)
     for name, value in headers:
         if name == b"content-encoding":
             body = _decompressed(body, value.strip().lower(), limit)
@@ -51,7 +50,9 @@ def _decompressed(body: bytes, encoding: bytes, limit: int) -> bytes:
             data = inflate.decompress(body, limit + 1)
             whole = inflate.eof
         elif encoding == b"zstd":
-            unpack = zstandard.ZstdDecompressor().decompressobj(read_across_frames=False)
+            unpack = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj(
+                read_across_frames=False
+            )
             data, whole = _unpack(unpack, body, limit), unpack.eof
         else:
             raise ApiError(
@@ -67,11 +68,11 @@ def _decompressed(body: bytes, encoding: bytes, limit: int) -> bytes:
 
 
 def _unpack(unpack: Any, body: bytes, limit: int) -> bytes:
-    # In slices, so that a bomb is noticed before it has burst.
+    # In slices, so that a bomb is noticed before it has burst: a block of 4 bytes can hold 128 kB.
     parts: list[bytes] = []
     size = 0
-    for at in range(0, len(body), 4096):
-        part: bytes = unpack.decompress(body[at : at + 4096])
+    for at in range(0, len(body), _ZSTD_SLICE):
+        part: bytes = unpack.decompress(body[at : at + _ZSTD_SLICE])
         parts.append(part)
         size += len(part)
         if size > limit or unpack.eof:

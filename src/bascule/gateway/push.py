@@ -8,6 +8,7 @@ tests/gateway/test_push.py holds the seam to what uvicorn does.
 
 import asyncio
 import types
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any, Final
@@ -61,7 +62,8 @@ class PushProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         if self.cycle is not None:  # pyright: ignore[reportUnnecessaryComparison]
-            extensions = {EXTENSION: self.cycle}
+            # Weakly, or each scope would keep its cycle, which has the scope, until a collection.
+            extensions = {EXTENSION: weakref.ref(self.cycle)}
             self.cycle.scope["extensions"] = extensions  # type: ignore[typeddict-item]
 
 
@@ -212,12 +214,18 @@ class PushWriter(SendWriter):
 
     def gone(self) -> None:
         """The connection is lost."""
+        if self._cycle is not None:
+            # uvicorn tells the last of several pipelined requests only.
+            self._cycle.disconnected = True
         if self._turn is not None:
             self._turn.cancel()
 
     def write(self, data: bytes) -> None:
         cycle = self._cycle
         if cycle is None or cycle.disconnected or cycle.response_complete:
+            return
+        if self._task is not None:
+            super().write(data)  # behind a head that waits for the answer before this one
             return
         cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 
@@ -230,9 +238,11 @@ class PushWriter(SendWriter):
         # Head and body in one write to the socket.
         cork = _Cork(cycle.transport)
         cycle.transport = cork  # type: ignore[assignment]
-        super().respond(status, headers, body)
-        cycle.transport = cork.transport
-        cork.release()
+        try:
+            super().respond(status, headers, body)
+        finally:
+            cycle.transport = cork.transport
+            cork.release()
 
     def abort(self) -> None:
         if self._cycle is not None:
@@ -252,5 +262,6 @@ class PushWriter(SendWriter):
 def writer_for(scope: Mapping[str, Any], send: Send) -> SendWriter:
     """The fastest writer that the server offers."""
     extensions = scope.get("extensions")
-    cycle = extensions.get(EXTENSION) if extensions else None
+    offered = extensions.get(EXTENSION) if extensions else None
+    cycle = None if offered is None else offered()
     return SendWriter(send) if cycle is None else PushWriter(send, cycle)

@@ -9,6 +9,7 @@ from msgspec import Raw
 from bascule.protocols import json
 from bascule.protocols.errors import invalid
 from bascule.protocols.responses.items import Flat, FunctionCall, FunctionCallOutput, Item, Part
+from bascule.protocols.responses.parts import check_part
 from bascule.toolkit.handler import Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 
@@ -87,3 +88,4 @@ def check_output(output: str | list[Part], param: str) -> None:
                 place,
                 "unsupported_value",
             )
+        check_part(part, f"{param}[{i}]")

@@ -52,11 +52,9 @@ class CreateResponse:
     ) -> tuple[Coroutine[Any, Any, None], SseSink | JsonSink]:
         owner = self._auth.owner(scope["headers"])
         limits = self._config.limits
-        if len(self._running) >= limits.max_concurrent_turns:
-            raise ApiError(
-                503, "Too many turns are running.", code="server_is_overloaded", retry_after="1"
-            )
+        self._check_running()
         body = await read_body(receive, scope["headers"], limits.max_body_bytes)
+        self._check_running()  # others may have started while the body came
         request = door.decode(body)
         if len(request.input) > limits.max_items:
             raise invalid(f"The input has more than {limits.max_items} items.", "input")
@@ -67,6 +65,12 @@ class CreateResponse:
         else:
             sink = JsonSink(writer, headers)
         return run_turn(self._engine, request, target, owner, sink), sink
+
+    def _check_running(self) -> None:
+        if len(self._running) >= self._config.limits.max_concurrent_turns:
+            raise ApiError(
+                503, "Too many turns are running.", code="server_is_overloaded", retry_after="1"
+            )
 
     async def _run(
         self,

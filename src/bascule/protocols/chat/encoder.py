@@ -70,12 +70,29 @@ def encode_functions(functions: Sequence[FunctionSpec], flags: Flags) -> bytes:
     """The `tools` list; it depends on nothing but its arguments, so it may be kept."""
     tools: list[_Tool] = []
     for spec in functions:
-        parameters = spec.parameters if bytes(spec.parameters) else None
-        if parameters is not None and bytes(parameters).replace(b" ", b"") == b'{"type":"object"}':
-            parameters = Raw(b'{"type":"object","properties":{}}')  # strict validators want both
+        parameters = _parameters(spec.parameters) if bytes(spec.parameters) else None
         strict = spec.strict if flags.strict_tools else None
         tools.append(_Tool(_Function(spec.name, spec.description, parameters, strict)))
     return json.encode(tools)
+
+
+class _Schema(msgspec.Struct):
+    type: Any = None
+    properties: Raw = Raw(b"null")
+
+
+_schema = json.decoder(_Schema)
+
+
+def _parameters(raw: Raw) -> Raw:
+    """An object's schema with `properties`, which strict validators want."""
+    try:
+        schema = _schema(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return raw
+    if schema.type == "object" and json.is_null(schema.properties):
+        return Raw(json.merge(raw, properties={}))
+    return raw
 
 
 def encode_request(
@@ -226,6 +243,10 @@ class _Messages:
         self._done.append(message)
 
     def _assistant_text(self, item: Message) -> None:
+        if not isinstance(item.content, str) and any(p.type == "input_image" for p in item.content):
+            raise invalid(
+                "An assistant's message cannot hold images.", "input", code="unsupported_value"
+            )
         text = _plain(item.content)
         if self._waiting and self._assistant is not None:
             # Servers want results right behind the calls: the text joins the message before.
