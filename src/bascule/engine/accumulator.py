@@ -147,7 +147,10 @@ class Accumulator:
                 out.append(event)
             else:
                 self._other(event)
-        self.flush()
+                out = self._out
+        if out:
+            self._out = []
+            self._emit(out)
 
     def put(self, event: Event) -> None:
         """Number an event and queue it."""

@@ -16,6 +16,9 @@ _LAST_BYTES = 1.0
 """Seconds for the end of an HTTP answer whose content is complete."""
 
 
+_ENDS = frozenset({RoundEnd, RoundFailed})
+
+
 class Inference:
     """Receives one exchange. `run` waits for its end; everything else is pushed.
 
@@ -87,7 +90,9 @@ class Inference:
 
     def data(self, data: bytes) -> None:
         if self._whole is None:
-            self._push(self._decoder.feed(data))
+            events = self._decoder.feed(data)
+            if events:
+                self._push(events)
             return
         self._size += len(data)
         if self._size > (_MAX_WHOLE_BODY if self._status == 200 else _MAX_ERROR_BODY):
@@ -144,9 +149,9 @@ class Inference:
     def _push(self, events: list[RoundEvent]) -> None:
         if self._over or not events:
             return
-        self._over = isinstance(events[-1], (RoundEnd, RoundFailed))
         self._feed(events)
-        if self._over:
+        if type(events[-1]) in _ENDS:
+            self._over = True
             self._finish()
 
     def _finish(self) -> None:

@@ -28,9 +28,13 @@ class SseReader:
         self._line_ended = False
         self._held = False
         self._first = True
+        self._plain = False
 
     def feed(self, data: bytes) -> list[Frame]:
         """Raises SseTooLong."""
+        if self._plain and data[-2:] == b"\n\n" and b"\r" not in data:
+            # Whole events between two reads, as nearly always: nothing to keep.
+            return self._frames(data[:-2].split(b"\n\n"))
         if self._held:
             self._held = False
             data = b"\r" + data
@@ -70,11 +74,15 @@ class SseReader:
         rest = blocks.pop()
         self._size = 0
         self._keep(rest)
+        if self._first and blocks:
+            self._first = False
+            blocks[0] = blocks[0].removeprefix(_BOM)
+        self._plain = not (self._first or self._held or self._pending)
+        return self._frames(blocks)
+
+    def _frames(self, blocks: list[bytes]) -> list[Frame]:
         frames: list[Frame] = []
         for block in blocks:
-            if self._first:
-                self._first = False
-                block = block.removeprefix(_BOM)
             if block[:6] == b"data: " and b"\n" not in block:
                 frames.append((b"", block[6:]))
             else:

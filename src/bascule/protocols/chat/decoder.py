@@ -76,6 +76,9 @@ _decode = json.decoder(_Chunk)
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
+_FAULTS: Final = (ApiError, SseTooLong, RecursionError)
+
+
 class ChatDecoder:
     """One answer: `feed` its bytes and `end` it, or give it `whole`.
 
@@ -95,7 +98,19 @@ class ChatDecoder:
 
     def feed(self, data: bytes) -> list[RoundEvent]:
         """Bytes of a stream, cut anywhere."""
-        return self._guarded(self._read, data)
+        build = self._build
+        if not self._over:
+            try:
+                for name, payload in self._sse.feed(data):
+                    if payload == b"[DONE]":
+                        self._finished()
+                        break
+                    self._chunk(name, payload)
+            except _FAULTS as e:
+                self._failed(e)
+        out = build.out
+        build.out = []
+        return out
 
     def end(self) -> list[RoundEvent]:
         """The stream has ended. Without a terminal mark that is a failure."""
@@ -110,27 +125,20 @@ class ChatDecoder:
         if not self._over:
             try:
                 step(*args)
-            except ApiError as e:
-                self._fail(e)
-            except SseTooLong as e:
-                self._fail(_broken(f"sent {e}"))
-            except RecursionError:
-                self._fail(_broken("nested its answer too deeply"))
+            except _FAULTS as e:
+                self._failed(e)
         out = build.out
         build.out = []
         return out
 
-    def _fail(self, error: ApiError) -> None:
+    def _failed(self, fault: Exception) -> None:
+        if isinstance(fault, SseTooLong):
+            fault = _broken(f"sent {fault}")
+        elif isinstance(fault, RecursionError):
+            fault = _broken("nested its answer too deeply")
         self._over = True
         self._build.close(cut=True)
-        self._build.out.append(RoundFailed(error))
-
-    def _read(self, data: bytes) -> None:
-        for name, payload in self._sse.feed(data):
-            if payload == b"[DONE]":
-                self._finished()
-                return
-            self._chunk(name, payload)
+        self._build.out.append(RoundFailed(fault))
 
     def _read_end(self) -> None:
         for name, payload in self._sse.finish():
@@ -166,10 +174,11 @@ class ChatDecoder:
         for choice in chunk.choices or ():
             if choice.index:
                 continue  # n is never asked for; another choice has no place in one response
-            delta = choice.delta or choice.message
+            delta = choice.delta
             if delta is not None:
                 self._delta(delta)
-            if choice.message is not None:
+            elif choice.message is not None:
+                self._delta(choice.message)
                 self._marked = True
             if choice.finish_reason:
                 self._finish = self._finish or choice.finish_reason
@@ -180,25 +189,32 @@ class ChatDecoder:
     def _delta(self, delta: _Delta) -> None:
         build = self._build
         thought = delta.reasoning_content or delta.reasoning or delta.reasoning_text
-        if delta.reasoning_details:
-            build.reasoning_details(delta.reasoning_details)
-            thought = thought or _details_text(delta.reasoning_details)
-        if thought:
-            build.reasoning(thought)
+        if thought or delta.reasoning_details:
+            self._thought(thought, delta.reasoning_details)
         content = delta.content
         if content:
             if isinstance(content, str):
                 build.text(content)
             else:
                 self._parts(content)
+        if delta.tool_calls or delta.refusal or delta.annotations or delta.function_call:
+            self._rest(delta)
+
+    def _thought(self, text: str | None, details: list[dict[str, Any]] | None) -> None:
+        if details:
+            self._build.reasoning_details(details)
+            text = text or _details_text(details)
+        if text:
+            self._build.reasoning(text)
+
+    def _rest(self, delta: _Delta) -> None:
+        build = self._build
         if delta.refusal:
             build.refusal(delta.refusal)
-        if delta.annotations:
-            for annotation in delta.annotations:
-                build.annotation(_annotation(annotation))
-        if delta.tool_calls:
-            for call in delta.tool_calls:
-                self._call(call)
+        for annotation in delta.annotations or ():
+            build.annotation(_annotation(annotation))
+        for call in delta.tool_calls or ():
+            self._call(call)
         if delta.function_call is not None and delta.function_call.name:
             self._call(_Call(None, None, delta.function_call))
 

@@ -3,7 +3,7 @@
 Source of the field rules: the Open Responses document of 2026-04-24 and openai-python 3.57.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -323,15 +323,20 @@ def _show_text(text: TextOptions) -> bytes:
 # --- events
 
 
-def encode(batch: Iterable[Event]) -> bytes:
+def encode(batch: Sequence[Event]) -> bytes:
     """SSE bytes of a batch: each event with its `event` line, LF line ends."""
+    if len(batch) == 1 and batch[0].FRAME:
+        return b"%b%b\n\n" % (batch[0].FRAME, json.encode(batch[0]))
     out = bytearray()
     for event in batch:
-        if isinstance(event, _UNTYPED):
+        if event.FRAME:
+            out += event.FRAME
+            json.encode_into(event, out, -1)
+        elif isinstance(event, _UNTYPED):
             name, data = _encode_other(event)
             out += b"event: %b\ndata: %b" % (name.encode(), data)
         else:
-            out += event.FRAME or frame(event)
+            out += frame(event)
             json.encode_into(event, out, -1)
         out += b"\n\n"
     return bytes(out)

@@ -4,6 +4,7 @@ An upstream's decoder makes them with its own ids and indexes, or none; the accu
 `sequence_number`, `item_id` and `output_index` in place before they leave.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -57,7 +58,7 @@ class ContentPartDone(ItemEvent, tag="response.content_part.done"):
 class OutputTextDelta(ItemEvent, tag="response.output_text.delta"):
     content_index: int = 0
     delta: str = ""
-    logprobs: list[Any] = []
+    logprobs: Sequence[Any] = ()
 
 
 class OutputTextDone(ItemEvent, tag="response.output_text.done"):
