@@ -7,7 +7,8 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -221,21 +222,39 @@ def _secret_reader(environ: Mapping[str, str]) -> Any:
 
 
 def _override(tree: dict[str, Any], environ: Mapping[str, str]) -> None:
-    for name in sorted(environ):
-        if not name.startswith(ENV_PREFIX):
-            continue
+    names = [name for name in environ if name.startswith(ENV_PREFIX)]
+    for name in sorted(names, key=_by_index):
         path = name.removeprefix(ENV_PREFIX).lower().split("__")
         try:
-            _set(tree, path, _value(environ[name]))
+            _set(tree, path, _value(environ[name], text_only=_is_text(path)))
         except (IndexError, TypeError, ValueError):
             raise ConfigError(f"{name} does not name a place in the configuration") from None
 
 
-def _value(text: str) -> Any:
+def _by_index(name: str) -> list[str]:
+    return [step.zfill(9) if step.isdigit() else step for step in name.split("__")]
+
+
+def _is_text(path: list[str]) -> bool:
+    """Whether a place holds text and nothing else: 123 is a good API key."""
+    at: Any = Config
+    for step in path:
+        if isinstance(at, type) and issubclass(at, msgspec.Struct):
+            at = get_type_hints(at).get(step)
+        elif get_origin(at) is tuple and step.isdigit():
+            at = get_args(at)[0]
+        else:
+            return False
+    return at in (str, Secret) or set(get_args(at)) in ({str, NoneType}, {Secret, NoneType})
+
+
+def _value(text: str, *, text_only: bool) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        read = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    value = read.pop("value")
+    return text if read or (text_only and not isinstance(value, str)) else value
 
 
 def _set(tree: dict[str, Any], path: list[str], value: Any) -> None:

@@ -2,7 +2,9 @@
 
 import json
 import signal
+import sys
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,34 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from bascule import __version__
+from bascule.cli import main
 from bascule.testing import ModelServer
 from tests.process import bascule, call, running
+
+Command = Callable[..., tuple[int, str, str]]
+"""Runs a command in this process: its exit status, stdout and stderr."""
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """In a folder of its own, where nothing of the machine's is read."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["bascule", *arguments])
+        status: Any = 0
+        try:
+            main()
+        except SystemExit as e:
+            status = e.code or 0
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
 
 UPSTREAM = '[[upstreams]]\nname = "a"\nbase_url = "http://127.0.0.1:9"\n'
 
@@ -29,16 +57,14 @@ def test_an_unknown_command_or_option_is_not_success(tmp_path: Path) -> None:
     assert call(tmp_path, "serve", "--prot", "1").returncode != 0
 
 
-def test_check_config_without_a_file(tmp_path: Path) -> None:
-    done = call(tmp_path, "check-config")
-    assert (done.returncode, done.stdout) == (0, "defaults: ok\n")
+def test_check_config_without_a_file(command: Command) -> None:
+    assert command("check-config") == (0, "defaults: ok\n", "")
 
 
-def test_check_config_with_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "other.toml"
+def test_check_config_with_a_file(command: Command) -> None:
+    path = Path("other.toml")
     path.write_text(f"[server]\nport = 1\n{UPSTREAM}")
-    done = call(tmp_path, "check-config", "--config", str(path))
-    assert (done.returncode, done.stdout) == (0, f"{path}: ok\n")
+    assert command("check-config", "--config", str(path)) == (0, f"{path}: ok\n", "")
 
 
 def test_the_file_in_this_folder_and_the_one_in_the_config_folder(tmp_path: Path) -> None:
@@ -81,29 +107,32 @@ def test_the_file_in_this_folder_and_the_one_in_the_config_folder(tmp_path: Path
         ("[tools]\nmax_ronds = 3\n", "tools.max_ronds: unknown key"),
     ],
 )
-def test_check_config_names_the_fault(tmp_path: Path, text: str, place: str) -> None:
-    (tmp_path / "bascule.toml").write_text(text)
-    done = call(tmp_path, "check-config")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert place in done.stderr
-    assert done.stderr.startswith("bascule: ")
-    assert done.stderr.count("\n") == 1
+def test_check_config_names_the_fault(command: Command, text: str, place: str) -> None:
+    Path("bascule.toml").write_text(text)
+    status, out, err = command("check-config")
+    assert status == 2
+    assert out == ""
+    assert place in err
+    assert err.startswith("bascule: ")
+    assert err.count("\n") == 1
 
 
-def test_a_fault_does_not_show_a_secret(tmp_path: Path) -> None:
-    (tmp_path / "bascule.toml").write_text(
-        '[server]\napi_keys = "sk-top-secret"\n[security]\nkeys = ["env:SEAL"]\n'
-    )
-    assert "top-secret" not in call(tmp_path, "check-config").stderr
-    (tmp_path / "bascule.toml").write_text('[security]\nkeys = ["env:SEAL"]\n')
-    done = call(tmp_path, "check-config", env={"SEAL": "top-secret"})
-    assert done.returncode == 2
-    assert "top-secret" not in done.stderr
-    (tmp_path / "bascule.toml").write_text(
-        '[[upstreams]]\nname="a"\nbase_url="http://u:top-secret@h"\n'
-    )
-    assert "top-secret" not in call(tmp_path, "check-config").stderr
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[server]\napi_keys = "sk-top-secret"\n',
+        '[security]\nkeys = ["env:SEAL"]\n',
+        '[[upstreams]]\nname="a"\nbase_url="http://u:top-secret@h"\n',
+    ],
+)
+def test_a_fault_does_not_show_a_secret(
+    command: Command, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("SEAL", "top-secret")
+    Path("bascule.toml").write_text(text)
+    status, out, err = command("check-config")
+    assert (status, out) == (2, "")
+    assert "top-secret" not in err
 
 
 def test_models_of_a_server(tmp_path: Path) -> None:
@@ -119,6 +148,15 @@ def test_models_of_a_server(tmp_path: Path) -> None:
         done = call(tmp_path, "models")
     assert done.stdout.splitlines()[:2] == ["mine\there", "me\there"]
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["mine", "me", "small"]
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_a_server_on_this_machine_is_not_asked_through_a_proxy(tmp_path: Path, name: str) -> None:
+    env = {name: "http://127.0.0.1:9", "NO_PROXY": "example.org"}
+    model = ModelServer(models=["small"])
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(model):
+        done = call(tmp_path, "models", "--upstream", model.origin, env=env)
+    assert (done.returncode, done.stdout.split("\t")[0]) == (0, "small")
 
 
 def test_models_of_a_server_that_is_not_there(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ class ItemStory:
         assert index == len(self._parts), f"{event['type']} for part {index}"
         return self._part
 
-    # --- text without parts: arguments, input, raw reasoning
+    # --- text without parts: arguments and input
 
     def text_delta(self, event: Json) -> None:
         text = self._texts.setdefault(_base(event["type"]), _Text())
@@ -131,10 +131,9 @@ class ItemStory:
             case "custom_tool_call":
                 assert item["input"] == texts["custom_tool_call_input"]
             case _:
-                raw = texts.get("reasoning_text")
-                shown = [part["text"] for part in item.get("content", ())]
-                assert shown == ([] if raw is None else [raw])
-                assert item["summary"] == self._parts
+                raw = [part for part in self._parts if part["type"] == "reasoning_text"]
+                assert item.get("content", []) == raw
+                assert item["summary"] == [part for part in self._parts if part not in raw]
 
 
 class _Text:
@@ -146,6 +145,7 @@ class _Text:
 
     def delta(self, event: Json) -> None:
         assert self.done is None, f"{event['type']} after its end"
+        assert event["delta"] != "", "an empty delta"
         self._deltas.append(event["delta"])
 
     def finish(self, whole: str) -> None:
@@ -169,6 +169,7 @@ class _Part:
             "output_text": "output_text",
             "refusal": "refusal",
             "summary_text": "reasoning_summary_text",
+            "reasoning_text": "reasoning_text",
         }[self._kind]
         assert _base(event["type"]) == base, f"{event['type']} in a {self._kind} part"
 
@@ -222,8 +223,10 @@ _STEPS: dict[str, Callable[[ItemStory], dict[str, Callable[[Json], None]]]] = {
         "reasoning_summary_text.delta": story.part_text,
         "reasoning_summary_text.done": story.part_text_done,
         "reasoning_summary_part.done": story.part_done,
-        "reasoning_text.delta": story.text_delta,
-        "reasoning_text.done": story.text_done,
+        "content_part.added": story.part_added,
+        "reasoning_text.delta": story.part_text,
+        "reasoning_text.done": story.part_text_done,
+        "content_part.done": story.part_done,
     },
     "function_call": lambda story: {
         "function_call_arguments.delta": story.text_delta,

@@ -17,10 +17,11 @@ _ONE_READ = 16 * 1024
 """A longer event may reach a reader in pieces although it was written at once."""
 
 
-def check_stream(answer: Answer, *, done: bool = False) -> Json:
+def check_stream(answer: Answer, *, done: bool = False, fails: bool = False) -> Json:
     """Hold a stream to the protocol, and give the response of its terminal event.
 
-    `done` says that a last `[DONE]` is expected. Raises AssertionError.
+    `done` says that a last `[DONE]` is expected, `fails` that it ends in `response.failed`. Raises
+    AssertionError.
     """
     _check_head(answer)
     _check_frames(answer, done)
@@ -32,6 +33,7 @@ def check_stream(answer: Answer, *, done: bool = False) -> Json:
     _check_lifecycle(events)
     items = _check_items(events)
     response = events[-1]["response"]
+    assert (response["status"] == "failed") == fails, response["error"]
     _check_output(response, items)
     return response
 

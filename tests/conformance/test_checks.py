@@ -60,6 +60,10 @@ def changed(type_: str, **members: Any) -> Break:
     return lambda events: first(events, type_).update(members)
 
 
+def failed(events: list[Json]) -> None:
+    events[-1]["type"] = "response.failed"
+
+
 def last_first(events: list[Json]) -> None:
     events.insert(2, events.pop())
 
@@ -76,6 +80,7 @@ BREAKS: dict[str, Break] = {
     "swapped beginning": swapped,
     "no created": without("created"),
     "terminal event within": last_first,
+    "a failure": failed,
     "no terminal event": lambda events: events.pop(),
     "two terminal events": twice("completed"),
     "no item added": without("output_item.added"),
@@ -134,11 +139,13 @@ async def test_numbers_that_jump_do_not_pass(step: int) -> None:
 
 
 async def test_an_error_must_come_right_before_the_failure() -> None:
-    answer = await recorded("Hi", StreamError())
+    async with gateway(Reply("Hi", StreamError())) as (api, _):
+        answer = await api.create(stream=True)
+    check_stream(answer, fails=True)
     events = answer.events
     del events[-2]
     with pytest.raises(AssertionError):
-        check_stream(rebuilt(answer, numbered(events)))
+        check_stream(rebuilt(answer, numbered(events)), fails=True)
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,18 @@ from typing import Any
 import pytest
 
 from bascule.testing import (
+    BadJson,
     Call,
     Cut,
     Eof,
     Finish,
+    HalfLine,
     HttpAnswer,
     Reasoning,
     Reply,
     StreamError,
     Text,
+    Wire,
     empty,
     html,
     http_error,
@@ -27,25 +30,29 @@ pytestmark = pytest.mark.anyio
 Json = dict[str, Any]
 
 BROKEN = {
-    "error in the stream": StreamError("It broke", code=None),
-    "end without a finish": Eof(),
-    "connection closed": Cut(),
-    "connection reset": Cut(reset=True),
-    "finish_reason error": Finish("error"),
+    "error in the stream": [StreamError("It broke", code=None)],
+    "end without a finish": [Eof()],
+    "connection closed": [Cut()],
+    "connection reset": [Cut(reset=True)],
+    "cut within a chunk": [Cut(mid_chunk=True)],
+    "half a line": [HalfLine(), Eof()],
+    "half a line, closed": [HalfLine(), Cut()],
+    "no json": [BadJson()],
+    "finish_reason error": [Finish("error")],
 }
 
 
 async def failed(*steps: Any, **fields: Any) -> Answer:
     async with gateway(Reply(*steps, omit=["done", "usage"])) as (api, _):
         answer = await api.create(stream=True, **fields)
-    check_stream(answer)
+    check_stream(answer, fails=True)
     return answer
 
 
 @pytest.mark.requirement(
     "stream:failure:order", "stream:failure:nested-error", "stream:failure:never-completed"
 )
-@pytest.mark.parametrize("end", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("ends", BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize(
     "step",
     [
@@ -56,8 +63,8 @@ async def failed(*steps: Any, **fields: Any) -> Answer:
     ],
     ids=["text", "reasoning", "function", "custom"],
 )
-async def test_a_failure_within_a_stream(step: Any, end: Any) -> None:
-    answer = await failed(step, end, tools=[WEATHER, RUN])
+async def test_a_failure_within_a_stream(step: Any, ends: list[Any]) -> None:
+    answer = await failed(step, *ends, tools=[WEATHER, RUN])
     assert answer.types[-2:] == ["error", "failed"]
     assert "completed" not in answer.types
     error = answer.events[-2]
@@ -77,10 +84,10 @@ async def test_a_failed_response_has_code_and_message() -> None:
 
 
 @pytest.mark.requirement("stream:failure:never-completed")
-@pytest.mark.parametrize("end", BROKEN.values(), ids=BROKEN)
-async def test_a_whole_answer_that_broke_is_an_http_error(end: Any) -> None:
+@pytest.mark.parametrize("ends", BROKEN.values(), ids=BROKEN)
+async def test_a_whole_answer_that_broke_is_an_http_error(ends: list[Any]) -> None:
     def script(request: Any) -> Any:
-        reply = Reply("Once", end, omit=["done", "usage"])
+        reply = Reply("Once", *ends, omit=["done", "usage"])
         return reply if request.stream else _as_stream(reply)
 
     async with gateway(script) as (api, _):
@@ -91,8 +98,6 @@ async def test_a_whole_answer_that_broke_is_an_http_error(end: Any) -> None:
 
 def _as_stream(reply: Reply) -> Reply:
     """The same reply as a stream that nobody asked for, so that every end means something."""
-    from bascule.testing import Wire
-
     return Reply(*reply.steps, omit=reply.omit, wire=Wire(answer="sse"))
 
 

@@ -78,11 +78,11 @@ EVERYTHING = Reply(
 )
 
 
-async def everywhere(reply: Reply, **fields: Any) -> list[Json]:
+async def everywhere(reply: Reply, fails: bool = False, **fields: Any) -> list[Json]:
     """Every response object that a client sees of a reply: in all events, whole, and stored."""
     async with gateway(reply) as (api, _):
         streamed = await api.create(stream=True, **fields)
-        check_stream(streamed)
+        check_stream(streamed, fails=fails)
         found = [event["response"] for event in streamed.events if "response" in event]
         stored = await api.send("GET", f"/v1/responses/{found[0]['id']}")
         found.append(check_answer(stored))
@@ -94,12 +94,17 @@ async def everywhere(reply: Reply, **fields: Any) -> list[Json]:
 
 @pytest.mark.requirement("response:keys:all", "response:schema", "response:non-null")
 @pytest.mark.parametrize(
-    "reply",
-    [EVERYTHING, Reply("Once", Finish("length")), Reply("Once", StreamError())],
-    ids=["completed", "incomplete", "failed"],
+    ("status", "reply"),
+    [
+        ("completed", EVERYTHING),
+        ("incomplete", Reply("Once", Finish("length"))),
+        ("failed", Reply("Once", StreamError())),
+    ],
 )
-async def test_all_keys_are_there_everywhere(reply: Reply) -> None:
-    for response in await everywhere(reply, tools=[WEATHER, RUN]):
+async def test_all_keys_are_there_everywhere(status: str, reply: Reply) -> None:
+    fails = status == "failed"
+    for response in await everywhere(reply, fails, tools=[WEATHER, RUN]):
+        assert response["status"] in ("in_progress", status)
         assert response.keys() == set(KEYS)
         assert [name for name in NON_NULL if response[name] is None] == []
         assert response["object"] == "response"
@@ -171,7 +176,8 @@ async def test_usage_is_null_where_the_upstream_says_nothing() -> None:
 async def test_declared_functions_are_shown_with_explicit_nulls() -> None:
     async with gateway() as (api, _):
         response = check_answer(await api.create(tools=[WEATHER, TIME, RUN]))
-    assert response["tools"] == [WEATHER, {**TIME, "description": None, "strict": None}, RUN]
+    run = {**RUN, "format": {"type": "text"}}
+    assert response["tools"] == [WEATHER, {**TIME, "description": None, "strict": None}, run]
 
 
 @pytest.mark.requirement("response:status:client-calls")
@@ -253,3 +259,12 @@ async def test_encrypted_reasoning_is_given_to_whom_asks(summary: str | None) ->
     assert isinstance(blob, str)
     assert "secret" not in blob
     assert "encrypted_content" not in plain["output"][0]
+
+
+@pytest.mark.requirement("response:tools:custom")
+async def test_a_custom_tool_is_shown_with_its_defaults() -> None:
+    async with gateway() as (api, _):
+        response = check_answer(await api.create(tools=[{"type": "custom", "name": "run"}]))
+    (tool,) = response["tools"]
+    assert tool["format"] == {"type": "text"}
+    assert tool["description"] is None

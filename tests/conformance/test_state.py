@@ -229,7 +229,7 @@ async def test_a_stored_response_is_as_it_was_answered(reply: Reply, stream: boo
 @pytest.mark.requirement("state:get:failed")
 async def test_a_failed_response_is_stored_too() -> None:
     async with gateway(Reply("Once", StreamError("It broke"))) as (api, _):
-        response = check_stream(await api.create(stream=True))
+        response = check_stream(await api.create(stream=True), fails=True)
         got = check_answer(await api.send("GET", f"/v1/responses/{response['id']}"))
     assert got == response
     assert got["status"] == "failed"

@@ -165,6 +165,15 @@ async def test_text() -> None:
     assert item["item"]["status"] == "completed"
 
 
+@pytest.mark.requirement("stream:deltas:not-empty")
+async def test_empty_fragments_make_no_events() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": ""}]}
+    nothing = {"content": [thinking, {"type": "text", "text": ""}]}
+    empty = {"content": "", "reasoning_content": "", "refusal": "", "tool_calls": []}
+    answer = await streamed(Delta(nothing), Delta(empty), "Hi", Delta(nothing), Delta(empty))
+    assert answer.types == ["created", "in_progress", *TEXT, "completed"]
+
+
 @pytest.mark.requirement("stream:text:logprobs")
 async def test_text_events_carry_a_list_of_logprobs() -> None:
     answer = await streamed(Text("Hello there", chunks=2))
@@ -222,12 +231,12 @@ async def test_text_and_refusal_are_parts_of_one_message() -> None:
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_text", "both"])
 async def test_raw_reasoning(field: Any) -> None:
     answer = await streamed(Reasoning("Let me think.", chunks=3, field=field), "Yes.")
-    types = order(answer, 0)
-    types = [type_ for type_ in types if not type_.startswith("content_part")]
-    assert types == [
+    assert order(answer, 0) == [
         "output_item.added",
+        "content_part.added",
         "reasoning_text.delta",
         "reasoning_text.done",
+        "content_part.done",
         "output_item.done",
     ]
     item = answer.response["output"][0]

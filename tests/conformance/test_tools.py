@@ -53,6 +53,18 @@ async def test_functions_reach_the_model_as_they_were_declared() -> None:
     ]
 
 
+@pytest.mark.requirement("tool:function:optional")
+@pytest.mark.parametrize("more", [{}, {"parameters": None, "strict": None, "description": None}])
+async def test_a_function_needs_a_name_only(more: Json) -> None:
+    async with gateway(Reply(Call("ping", ""))) as (api, model):
+        response = check_answer(
+            await api.create(tools=[{"type": "function", "name": "ping", **more}])
+        )
+        (tool,) = model.chats[0].tools
+    assert tool["function"]["name"] == "ping"
+    assert response["output"][0]["name"] == "ping"
+
+
 @pytest.mark.requirement("tool:custom:declared")
 async def test_a_custom_tool_reaches_the_model_as_a_function_of_one_text() -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": 'start: "a"'}

@@ -19,11 +19,13 @@ async def test_reasoning_text_is_shown_raw_by_default() -> None:
     async with ModelServer([Reply(Reasoning("Hm. So.", chunks=2), "Yes.")]) as model:  # noqa: SIM117
         async with serving(model.url) as api:
             answer = await api.create(stream=True)
-    assert answer.types[2:7] == [
+    assert answer.types[2:9] == [
         "output_item.added",
+        "content_part.added",
         "reasoning_text.delta",
         "reasoning_text.delta",
         "reasoning_text.done",
+        "content_part.done",
         "output_item.done",
     ]
     item = answer.response["output"][0]

@@ -27,7 +27,6 @@ RECORDED_ONLY: dict[str, str] = {
     "reasoning.context": "a newer option than this scope has",
     "reasoning.mode": "a newer option than this scope has",
     "reasoning.generate_summary": "an old name of `summary`",
-    "custom tool.format": "a custom tool is shown as it was declared",
 }
 
 _met: set[str] = set()

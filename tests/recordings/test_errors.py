@@ -107,7 +107,7 @@ async def test_a_recorded_failure_within_a_stream() -> None:
     said = StreamError(failure["message"], code=failure["code"], type=failure["type"])
     async with ModelServer([Reply(said)]) as model, serving(model.url) as api:
         answer = await api.create(stream=True)
-    response = check_stream(answer)
+    response = check_stream(answer, fails=True)
     assert [e["type"] for e in answer.events] == [e["type"] for e in recorded]
     error = answer.events[-2]
     assert error.keys() == recorded[-2].keys()

@@ -105,7 +105,7 @@ def mock(*, script: Path | None = None, host: str = "127.0.0.1", port: int = 0) 
 def main() -> None:
     """Runs a command; faults of the configuration are one line on stderr and exit status 2."""
     try:
-        app()
+        app(sys.argv[1:])
     except (ConfigError, ScriptError) as e:
         sys.stderr.write(f"bascule: {e}\n")
         sys.exit(2)

@@ -2,6 +2,7 @@
 
 import gc
 import ipaddress
+import os
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -43,7 +44,7 @@ async def run_serve(config: Config, overrides: Overrides, *, no_auth: bool) -> N
     config = _apply(config, overrides)
     refuse_open_door(config, no_auth=no_auth)
     async with AsyncExitStack() as stack:
-        client = make_client()
+        client = local_client()
         stack.push_async_callback(client.aclose)
         config = await with_upstreams(config, overrides, client, stack)
         gateway = await build(config, client)
@@ -84,7 +85,7 @@ async def list_models(config: Config, overrides: Overrides) -> list[str]:
     """A line for each model: its name and who has it. Raises OSError when no upstream answers."""
     configure_logging(config.telemetry.log)
     async with AsyncExitStack() as stack:
-        client = make_client()
+        client = local_client()
         stack.push_async_callback(client.aclose)
         config = await with_upstreams(config, overrides, client, stack)
         catalog = Catalog(Router(config, client))
@@ -118,6 +119,13 @@ def refuse_open_door(config: Config, *, no_auth: bool) -> None:
         f"server.host: {server.host} can be reached from outside and there are no "
         "server.api_keys; set some, or say --no-auth"
     )
+
+
+def local_client() -> UpstreamClient:
+    """The client for model servers; those on this machine are not asked through a proxy."""
+    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+    os.environ["no_proxy"] = ",".join(filter(None, [given, "localhost", "127.0.0.1", "::1"]))
+    return make_client()
 
 
 def _is_loopback(host: str) -> bool:

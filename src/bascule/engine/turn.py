@@ -126,7 +126,7 @@ class _Turn:
         self._begun = False
         self._running: list[RoundCall] = []
         self._suspended: list[SuspendedCall] = []
-        self._stored = False
+        self._writing: asyncio.Future[None] | None = None
         self._ended = False
 
     @property
@@ -459,7 +459,6 @@ class _Turn:
 
     async def _commit(self, snapshot: Snapshot) -> None:
         request = self._request
-        self._stored = True
         bare = snapshot.copy()
         bare.output = ()
         continuation = Continuation(suspended=self._suspended, declared=self.state.declared)
@@ -475,7 +474,8 @@ class _Turn:
             snapshot=bare.encode(),
             continuation=continuation,
         )
-        await self._engine.store.commit(commit)
+        self._writing = asyncio.ensure_future(self._engine.store.commit(commit))
+        await asyncio.shield(self._writing)
 
     async def fail(self, error: ApiError) -> None:
         """End in `response.failed`, or refuse where the client has seen nothing of the turn."""
@@ -487,8 +487,14 @@ class _Turn:
     async def abandon(self) -> None:
         """The client has gone: what there is, is kept as cancelled."""
         await self.stop_calls()
-        if self._stored or self._ended:
-            return  # it was over but for the client's hearing of it
+        if self._writing is not None:
+            # It was over but for the client's hearing of it.
+            await asyncio.wait([self._writing])
+            if (fault := self._writing.exception()) is not None:
+                _log.error("a turn could not be stored", exc_info=fault)
+            return
+        if self._ended:
+            return
         if self._begun and self._sink.streams and self._request.store:
             await asyncio.shield(self._store(self._current("cancelled"), required=False))
 

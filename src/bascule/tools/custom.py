@@ -106,6 +106,13 @@ class CustomHandler(ToolHandler[CustomParams]):
                     )
         return params
 
+    def echo(self, declaration: Raw, params: CustomParams) -> Raw:
+        """With its defaults, as recorded at OpenAI."""
+        members = json.envelope(bytes(declaration))
+        members.setdefault("description", Raw(b"null"))
+        members.setdefault("format", Raw(b'{"type":"text"}'))
+        return Raw(json.encode(members))
+
     def normalize(self, params: CustomParams) -> Sequence[Tool]:
         identity = Identity(None, params.name, "custom")
         return [Tool(identity, _description(params), _PARAMETERS)]

@@ -20,12 +20,14 @@ _TIMEOUTS = Timeouts(connect=2, first_byte=5, idle=5)
 
 class ListedModel(msgspec.Struct):
     id: str
-    created: int = 0
-    owned_by: str = ""
+    created: float | None = None
+    owned_by: str | None = None
 
 
 class _List(msgspec.Struct):
-    data: list[ListedModel]
+    object: str = ""
+    data: list[ListedModel] | None = None
+    """Ollama says null when it has none."""
 
 
 _decode = msgspec.json.Decoder(_List).decode
@@ -47,12 +49,13 @@ async def list_upstream(
     )
     try:
         answer = await fetch(upstream.client, request, max_bytes=4 * 1024 * 1024)
-        return _decode(answer.body).data if answer.status == 200 else None
+        listed = _decode(answer.body) if answer.status == 200 else _List()
     except (UpstreamFailure, msgspec.DecodeError) as e:
         if not quiet:
             name = upstream.section.name
             _log.warning("an upstream does not list its models", upstream=name, error=str(e))
         return None
+    return listed.data or ([] if listed.object == "list" else None)
 
 
 class Catalog:
@@ -66,7 +69,7 @@ class Catalog:
         """Model objects as the API lists them, each name once."""
         found: dict[str, dict[str, Any]] = {}
         for name, upstream in self._router.configured():
-            found[name] = _shown(ListedModel(name, 0, upstream))
+            found[name] = _shown(ListedModel(name, owned_by=upstream))
         for upstream, models in await self._ask_all(client_key):
             section = upstream.section
             for model in models or ():
@@ -102,6 +105,6 @@ def _shown(model: ListedModel) -> dict[str, Any]:
     return {
         "id": model.id,
         "object": "model",
-        "created": model.created,
-        "owned_by": model.owned_by,
+        "created": int(model.created or 0),
+        "owned_by": model.owned_by or "",
     }

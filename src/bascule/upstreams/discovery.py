@@ -61,7 +61,7 @@ async def _probe(client: UpstreamClient, base_url: str, kind: str) -> Found | No
     if models is None:
         return None
     for model in models:
-        kind = _BY_OWNER.get(model.owned_by, kind)
+        kind = _BY_OWNER.get(model.owned_by or "", kind)
     if kind == "custom" and await _is_ollama(client, base_url):
         kind = "ollama"
     section = msgspec.structs.replace(section, name=kind, profile=kind)

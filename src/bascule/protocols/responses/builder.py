@@ -173,8 +173,10 @@ class ItemBuilder:
         if not reasoning.open:
             reasoning.open = True
             if self._summarise:
-                part = SummaryText("")
-                self.out.append(SummaryPartAdded(-1, "", reasoning.index, 0, part))
+                added = SummaryPartAdded(-1, "", reasoning.index, 0, SummaryText(""))
+            else:
+                added = ContentPartAdded(-1, "", reasoning.index, 0, ReasoningText(""))
+            self.out.append(added)
         reasoning.chunks.append(delta)
         make = SummaryTextDelta if self._summarise else ReasoningTextDelta
         self.out.append(make(-1, "", reasoning.index, 0, delta))
@@ -205,6 +207,7 @@ class ItemBuilder:
         elif reasoning.open:
             item.content = [ReasoningText(text)]
             self.out.append(ReasoningTextDone(-1, "", index, 0, text))
+            self.out.append(ContentPartDone(-1, "", index, 0, item.content[0]))
         self.out.append(ReasoningTrace(index, text, reasoning.details))
         self.out.append(OutputItemDone(-1, index, item))
 
