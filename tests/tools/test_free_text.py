@@ -84,6 +84,8 @@ def test_text_streams_while_it_is_written() -> None:
         ("plain text", "plain text"),
         ('"a string"', "a string"),
         ('{"inp', '{"inp'),
+        ('""0', '""0'),
+        ('"a" "b"', '"a" "b"'),
         ('{"input": 5}', '{"input": 5}'),
         ('{"input": null}', '{"input": null}'),
         ('{"code": "x"}', '{"code": "x"}'),

@@ -145,5 +145,5 @@ def _member(arguments: str) -> str:
         return arguments
     try:
         return msgspec.json.decode(arguments, type=str)
-    except msgspec.ValidationError:
+    except msgspec.DecodeError:  # of another type, or with more behind it
         return arguments
