@@ -121,6 +121,7 @@ async def test_what_is_no_http_is_refused_and_the_gateway_goes_on(data: bytes) -
             client.write(data)
             said = await client.closed()
             assert said.startswith(b"HTTP/1.1 400 ")
+            assert b'{"error":{"type":"invalid_request_error"' in said
         await nothing_left(api)
         assert (await api.create()).status == 200
 

@@ -73,7 +73,7 @@ async def test_encodings(encoding: str, pack: Any) -> None:
             assert answer.error["message"]
 
 
-@pytest.mark.parametrize("encoding", ["br", "compress", "gzip, zstd", "x" * 500, '"'])
+@pytest.mark.parametrize("encoding", ["br", "compress", "gzip, br", "x" * 500, '"'])
 async def test_unknown_encodings_are_a_415(encoding: str) -> None:
     async with ModelServer("Hi") as model, serving(model.url) as api:
         answer = await api.send(
@@ -196,3 +196,10 @@ async def test_the_limit_of_turns_holds_also_for_bodies_that_came_slowly() -> No
         statuses = sorted(task.result()[0] for task in heads[0])
         assert statuses == [200, 503]
         model.open("go")
+
+
+async def test_several_encodings_are_undone_from_the_last_to_the_first() -> None:
+    packed = gzip.compress(zstd(BODY))
+    async with ModelServer("Hi") as model, serving(model.url) as api:
+        answer = await api.send("POST", "/v1/responses", packed, {"content-encoding": "zstd, gzip"})
+    assert answer.status == 200

@@ -7,6 +7,8 @@ import pytest
 from bascule.testing import Answer as Scripted
 from bascule.testing import (
     ModelServer,
+    Reply,
+    StreamError,
     Verbatim,
     empty,
     head_only,
@@ -190,3 +192,24 @@ async def test_an_unknown_model_is_a_404_of_the_server_or_of_the_gateway() -> No
             answer = await api.create(model=name)
             assert answer.status == 404
             assert answer.error["code"] == code
+
+
+@BOTH
+async def test_an_upstreams_error_does_not_show_the_key_it_was_given(stream: bool) -> None:
+    key = "sk-upstream-secret"
+    options = {"api_key": key}
+    replies = [
+        http_error(401, f"Incorrect API key provided: {key}"),
+        Reply("Hm", StreamError(f"bad key {key}")),
+    ]
+    async with (
+        ModelServer(replies) as model,
+        serving(model.url, upstream_options=options) as api,
+    ):
+        refused = await api.create(stream=stream)
+        failed = await api.create(stream=True)
+        assert model.chats[0].headers["authorization"] == f"Bearer {key}"
+    assert refused.status == 401
+    assert refused.error["message"] == "Incorrect API key provided: ***"
+    assert failed.response["error"]["message"] == "bad key ***"
+    assert key.encode() not in refused.body + failed.body

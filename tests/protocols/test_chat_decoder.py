@@ -339,3 +339,10 @@ def test_null_everywhere() -> None:
     items, end = answer(chunk(**nothing), {"choices": None, "usage": usage}, chunk("stop"))
     assert isinstance(end, RoundEnd)
     assert (items, end.usage) == ([], None)
+
+
+def test_calls_numbered_alike_without_ids_are_told_apart_by_their_names() -> None:
+    items, _ = answer(
+        call(0, None, "f", '{"a":1}'), call(0, None, "f", '{"b":2}'), chunk("tool_calls")
+    )
+    assert [(i["name"], i["arguments"]) for i in items] == [("f", '{"a":1}'), ("f", '{"b":2}')]

@@ -128,3 +128,9 @@ def test_long_texts_take_linear_time() -> None:
             free.feed(unit)
         free.finish()
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("arguments", ["{}", " {} \n"])
+def test_a_call_without_arguments_is_one_without_text(arguments: str) -> None:
+    text = FreeText()
+    assert text.feed(arguments) + text.finish() == ""

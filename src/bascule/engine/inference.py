@@ -149,9 +149,13 @@ class Inference:
     def _push(self, events: list[RoundEvent]) -> None:
         if self._over or not events:
             return
-        self._feed(events)
-        if type(events[-1]) in _ENDS:
+        last = events[-1]
+        if type(last) in _ENDS:
             self._over = True
+            if isinstance(last, RoundFailed):
+                last.error.message = self._target.masked(last.error.message)
+        self._feed(events)
+        if self._over:
             self._finish()
 
     def _finish(self) -> None:
@@ -159,6 +163,7 @@ class Inference:
             self._done.set_result(None)
 
     def _fail(self, error: ApiError) -> None:
+        error.message = self._target.masked(error.message)
         self._set_exception(error)
 
     def _set_exception(self, error: BaseException) -> None:

@@ -18,6 +18,9 @@ class ClientGone(Exception):
     """The client left before its request was whole."""
 
 
+_MAX_ENCODINGS = 3
+
+
 async def read_body(receive: Receive, headers: Iterable[tuple[bytes, bytes]], limit: int) -> bytes:
     """Raises ApiError 413 over the limit (which holds after decompression), 400 and 415 for a body
     that cannot be decompressed, ClientGone."""
@@ -35,9 +38,12 @@ async def read_body(receive: Receive, headers: Iterable[tuple[bytes, bytes]], li
             raise _too_large(limit)
         more = message.get("more_body", False)
     body = parts[0] if len(parts) == 1 else b"".join(parts)
-    for name, value in headers:
-        if name == b"content-encoding":
-            body = _decompressed(body, value.strip().lower(), limit)
+    lines = [value for name, value in headers if name == b"content-encoding"]
+    encodings = b",".join(lines).lower().split(b",") if lines else []
+    if len(encodings) > _MAX_ENCODINGS:
+        raise ApiError(415, f"More than {_MAX_ENCODINGS} content encodings are not supported.")
+    for encoding in reversed(encodings):
+        body = _decompressed(body, encoding.strip(), limit)
     return body
 
 

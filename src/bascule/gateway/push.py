@@ -16,6 +16,9 @@ from typing import Any, Final
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from bascule.protocols.errors import invalid
+from bascule.protocols.responses import door
+
 EXTENSION: Final = "bascule.push"
 
 Message = Mapping[str, Any]
@@ -52,6 +55,15 @@ class PushProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.flow = _AudibleFlow(transport)
+
+    def send_400_response(self, msg: str) -> None:
+        """What is not HTTP gets the API's error shape too."""
+        body = door.encode_error(invalid(msg))
+        self.transport.write(
+            b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body)
+        )
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

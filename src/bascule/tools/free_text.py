@@ -143,6 +143,8 @@ def _member(arguments: str) -> str:
         pass
     except (msgspec.DecodeError, RecursionError):
         return arguments
+    if arguments.strip() == "{}":
+        return ""  # a call without arguments is one without text
     try:
         return msgspec.json.decode(arguments, type=str)
     except msgspec.DecodeError:  # of another type, or with more behind it

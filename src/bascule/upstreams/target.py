@@ -21,5 +21,13 @@ class Target:
     client: UpstreamClient
     timeouts: Timeouts
 
+    def masked(self, text: str) -> str:
+        """A server's own words without the key that it was given: some repeat it in their errors."""
+        for name, value in self.headers:
+            if name == b"authorization":
+                key = value.removeprefix(b"Bearer ").decode("latin-1")
+                text = text.replace(key, "***")
+        return text
+
     def __repr__(self) -> str:
         return f"Target({self.upstream!r}, {self.model!r})"

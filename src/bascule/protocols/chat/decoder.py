@@ -234,9 +234,10 @@ class ChatDecoder:
             arguments = ""
         elif not isinstance(arguments, str):
             arguments = json.encode(arguments).decode()
-        self._build.call(self._key(call.index, id_, name), id_, name, arguments)
+        key = self._key(call.index, id_, name, arguments)
+        self._build.call(key, id_, name, arguments)
 
-    def _key(self, index: int | None, id_: str, name: str) -> object:
+    def _key(self, index: int | None, id_: str, name: str, arguments: str) -> object:
         """Which call a fragment belongs to: the index says so, where the server gives a true one."""
         build = self._build
         if index is None:
@@ -249,6 +250,10 @@ class ChatDecoder:
         if name and id_ and known and id_ != known and build.is_named(key):
             # Servers that number every parallel call 0 tell them apart by id.
             key = self._moved[index] = (index, id_)
+        elif name and arguments and not id_ and build.is_whole(key):
+            # Or by nothing but a name, after a call whose arguments are complete.
+            self._bare_calls += 1
+            key = self._moved[index] = (index, self._bare_calls)
         return key
 
 

@@ -218,6 +218,11 @@ class ItemBuilder:
         call = self._calls.get(key)
         return call is not None and bool(call.name)
 
+    def is_whole(self, key: object) -> bool:
+        """Whether a call of this key has arguments, and all of them."""
+        call = self._calls.get(key)
+        return call is not None and bool(call.chunks) and _is_whole("".join(call.chunks))
+
     def call_id(self, key: object) -> str:
         call = self._calls.get(key)
         return "" if call is None else call.id
