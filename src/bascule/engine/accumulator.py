@@ -131,6 +131,10 @@ class Accumulator:
         self.calls = []
         self.round_items = []
 
+    def release(self) -> None:
+        """Nothing more comes: let go of everybody who refers back here."""
+        self.begin_round(_none, _never, _ignore)
+
     def feed(self, events: Sequence[RoundEvent]) -> None:
         """One batch from the upstream; what became public is emitted as one batch."""
         state, out, slots = self._state, self._out, self._slots

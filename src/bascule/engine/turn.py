@@ -96,6 +96,7 @@ async def run_turn(
         await turn.fail(ApiError(500, "The server had an internal error.", code="server_error"))
     finally:
         await turn.stop_calls()
+        turn.release()
 
 
 class _Turn:
@@ -141,6 +142,10 @@ class _Turn:
         """Leave no task behind."""
         if self._scheduler is not None:
             await self._scheduler.cancel()
+
+    def release(self) -> None:
+        """Break the references in circles, so that the turn goes without a collection."""
+        self._accumulator.release()
 
     # --- the way of a turn
 
