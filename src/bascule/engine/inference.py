@@ -92,7 +92,10 @@ class Inference:
         if self._whole is None:
             events = self._decoder.feed(data)
             if events:
-                self._push(events)
+                if type(events[-1]) in _ENDS:
+                    self._push(events)
+                else:
+                    self._feed(events)
             return
         self._size += len(data)
         if self._size > (_MAX_WHOLE_BODY if self._status == 200 else _MAX_ERROR_BODY):

@@ -33,7 +33,9 @@ class SseReader:
     def feed(self, data: bytes) -> list[Frame]:
         """Raises SseTooLong."""
         if self._plain and data[-2:] == b"\n\n" and b"\r" not in data:
-            # Whole events between two reads, as nearly always: nothing to keep.
+            # Whole events in a read, as nearly always: nothing to keep. Mostly it is one.
+            if data.find(b"\n") == len(data) - 2 and data[:6] == b"data: ":
+                return [(b"", data[6:-2])]
             return self._frames(data[:-2].split(b"\n\n"))
         if self._held:
             self._held = False
