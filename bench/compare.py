@@ -103,7 +103,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="one short run of each")
     parser.add_argument("--only", default="S1,S2,S5,S6,store")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--streams", default="500", help="of S5")
+    parser.add_argument("--streams", default="500", help="of S5; fewer on a machine that 500 fill")
     parser.add_argument("--out", type=Path, help="append the raw JSON lines here")
     return parser.parse_args()
 
