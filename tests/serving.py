@@ -10,7 +10,7 @@ import msgspec
 import uvicorn
 
 from bascule.config import Config, convert
-from bascule.engine.turn import Engine
+from bascule.engine.engine import Engine
 from bascule.gateway.app import Gateway
 from bascule.gateway.serve import build, make_client, make_server
 from bascule.upstreams.client import UpstreamRequest

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Raw
 
-from bascule.engine.turn import Engine
+from bascule.engine.engine import Engine
 from bascule.protocols import json
 from bascule.protocols.responses.events import OtherItemEvent
 from bascule.protocols.responses.items import (

@@ -6,8 +6,7 @@ run, suspended or declared is its handler's business.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import structlog
 from msgspec import Raw
@@ -15,9 +14,9 @@ from msgspec import Raw
 from bascule.engine.accumulator import Accumulator, RoundCall, flat_call
 from bascule.engine.chain import NO_CHAIN, load_chain, make_commit
 from bascule.engine.decide import LoopDecision, Step, classify_round
+from bascule.engine.engine import NAME_LIMIT, Engine
 from bascule.engine.history import Flattener
 from bascule.engine.inference import Inference
-from bascule.engine.seal import Sealer
 from bascule.engine.sinks import Notes, Sink
 from bascule.engine.state import Continuation, Origin, OutputItem, TurnState
 from bascule.protocols import json
@@ -34,45 +33,16 @@ from bascule.protocols.responses.events import (
 from bascule.protocols.responses.items import Flat, FunctionCallOutput, Item
 from bascule.protocols.responses.request import TurnRequest
 from bascule.protocols.responses.response import ResponseError, ResponseStatus, Snapshot
-from bascule.state.store import Store, StoreError
-from bascule.toolkit.handler import ExecutionContext, Handlers
+from bascule.state.store import StoreError
+from bascule.toolkit.handler import ExecutionContext
 from bascule.toolkit.names import Ledger
 from bascule.toolkit.outcome import Failed, Outcome, Output, Suspended, SuspendedCall
-from bascule.toolkit.prepare import EMPTY, PlanCache, ToolPlan, plan_tools, prepare
+from bascule.toolkit.prepare import EMPTY, ToolPlan, plan_tools, prepare
 from bascule.toolkit.registry import Owner
 from bascule.toolkit.scheduler import Scheduler
 from bascule.upstreams.target import Target
 
 _log = structlog.stdlib.get_logger("bascule.turn")
-
-Checkpoint = Callable[[TurnState], Awaitable[None]]
-
-NAME_LIMIT = 64
-"""The longest function name on Chat Completions."""
-
-
-async def no_checkpoint(_: TurnState) -> None:
-    """Of foreground turns: nothing of them outlives the process before their commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
-    max_rounds: int = 10
-    max_concurrent_calls: int = 5
-    max_result_bytes: int = 1024 * 1024
-    max_tools: int = 1024
-
-
-@dataclass(slots=True)
-class Engine:
-    """What turns share."""
-
-    handlers: Handlers
-    store: Store
-    sealer: Sealer
-    settings: EngineSettings = field(default_factory=EngineSettings)
-    checkpoint: Checkpoint = no_checkpoint
-    plans: PlanCache = field(default_factory=PlanCache)
 
 
 async def run_turn(

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bascule.config import Config
-from bascule.engine.turn import Engine
+from bascule.engine.engine import Engine
 from bascule.gateway.auth import Auth
 from bascule.gateway.push import Send
 from bascule.gateway.routes.create import CreateResponse

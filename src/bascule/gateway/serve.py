@@ -14,8 +14,8 @@ import structlog
 import uvicorn
 
 from bascule.config import Config, ConfigError, Secret, data_folder
+from bascule.engine.engine import Engine, EngineSettings
 from bascule.engine.seal import Sealer
-from bascule.engine.turn import Engine, EngineSettings
 from bascule.gateway.app import Gateway
 from bascule.gateway.push import PushProtocol
 from bascule.state.sql import open_store

@@ -7,7 +7,8 @@ from typing import Any
 import structlog
 
 from bascule.config import Config
-from bascule.engine.turn import Engine, run_turn
+from bascule.engine.engine import Engine
+from bascule.engine.turn import run_turn
 from bascule.gateway.auth import Auth, presented_keys
 from bascule.gateway.body import ClientGone, read_body
 from bascule.gateway.push import HeaderList, Send, SendWriter, writer_for

@@ -1,0 +1,39 @@
+"""What turns share: the handlers, the store, the keys, the limits."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from bascule.engine.seal import Sealer
+from bascule.engine.state import TurnState
+from bascule.state.store import Store
+from bascule.toolkit.handler import Handlers
+from bascule.toolkit.prepare import PlanCache
+
+Checkpoint = Callable[[TurnState], Awaitable[None]]
+
+NAME_LIMIT = 64
+"""The longest function name on Chat Completions."""
+
+
+async def no_checkpoint(_: TurnState) -> None:
+    """Of foreground turns: nothing of them outlives the process before their commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    max_rounds: int = 10
+    max_concurrent_calls: int = 5
+    max_result_bytes: int = 1024 * 1024
+    max_tools: int = 1024
+
+
+@dataclass(slots=True)
+class Engine:
+    """What turns share."""
+
+    handlers: Handlers
+    store: Store
+    sealer: Sealer
+    settings: EngineSettings = field(default_factory=EngineSettings)
+    checkpoint: Checkpoint = no_checkpoint
+    plans: PlanCache = field(default_factory=PlanCache)
