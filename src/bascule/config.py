@@ -83,7 +83,7 @@ class UpstreamSection(_Section, frozen=True):
     name: str
     base_url: str
     profile: str = "custom"
-    protocol: Literal["chat"] = "chat"
+    protocol: Literal["chat", "responses"] = "chat"
     api_key: Secret | None = None
     """`client` forwards the client's own key."""
     models: tuple[str, ...] = ("*",)

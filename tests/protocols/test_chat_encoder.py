@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from bascule.protocols.chat.encoder import encode_functions, encode_request
+from bascule.protocols.chat.encoder import encode_request, encode_tools
 from bascule.protocols.errors import ApiError
 from bascule.protocols.flags import Flags, override
 from bascule.protocols.function import FunctionSpec, WireChoice
@@ -32,6 +32,9 @@ FLAGS = Flags(
     reasoning_replay="none",
     verbosity=True,
     image_input=True,
+    hosted_tools=(),
+    custom_tools=False,
+    encrypted_reasoning=False,
 )
 SCHEMA = b'{"type":"object","properties":{"b":{},"a":{}}}'
 
@@ -49,7 +52,7 @@ def encoded(
         request,
         model="wire-model",
         items=items,
-        tools=encode_functions(tools, chosen) if tools else b"",
+        tools=encode_tools(tools, chosen) if tools else b"",
         choice=choice or WireChoice(),
         flags=chosen,
     )
@@ -287,7 +290,7 @@ def test_no_effort_turns_thinking_off() -> None:
     ],
 )
 def test_parameters(given: bytes, sent: bytes | None) -> None:
-    tools = encode_functions([FunctionSpec("f", None, Raw(given))], FLAGS)
+    tools = encode_tools([FunctionSpec("f", None, Raw(given))], FLAGS)
     expected = b'[{"function":{"name":"f"%b},"type":"function"}]' % (
         b"" if sent is None else b',"parameters":' + sent
     )
@@ -298,7 +301,7 @@ def test_strict_is_kept_where_it_is_understood() -> None:
     specs = [FunctionSpec("f", "d", Raw(SCHEMA), strict) for strict in (True, False, None)]
 
     def sent(**flags: Any) -> list[Any]:
-        tools = msgspec.json.decode(encode_functions(specs, override(FLAGS, flags)))
+        tools = msgspec.json.decode(encode_tools(specs, override(FLAGS, flags)))
         return [tool["function"].get("strict", "absent") for tool in tools]
 
     assert sent() == [True, False, "absent"]

@@ -18,7 +18,7 @@ class Recording(msgspec.Struct):
     provider: str
     origin: str
     status: int | None = None
-    request: Json | None = None
+    request: Any = None
     response: msgspec.Raw = msgspec.Raw()
     events: list[msgspec.Raw] | None = None
     done_marker: bool = False

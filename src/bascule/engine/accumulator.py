@@ -4,6 +4,7 @@ Own ids, output indexes and sequence numbers; calls in the shape in which their 
 finished items are kept as their bytes, each encoded once.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from bascule.protocols.responses.events import (
     ItemEvent,
     OutputItemAdded,
     OutputItemDone,
+    PassedEvent,
     ReasoningTrace,
     RoundEnd,
     RoundEvent,
@@ -31,7 +33,9 @@ from bascule.protocols.responses.items import (
     FunctionCallItem,
     ItemStatus,
     MessageItem,
+    OpenItem,
     ReasoningItem,
+    read_texts,
 )
 from bascule.toolkit.outcome import Call, Outcome
 from bascule.toolkit.projection import Projection
@@ -140,12 +144,13 @@ class Accumulator:
         state, out, slots = self._state, self._out, self._slots
         for event in events:
             if isinstance(event, ItemEvent):
-                slot = slots[event.output_index]
-                if slot.projection is not None or slot.hidden:
-                    self._projected(slot, event)
-                    continue
-                event.item_id = slot.item_id
-                event.output_index = slot.output_index
+                slot = slots.get(event.output_index)
+                if slot is not None:
+                    if slot.projection is not None or slot.hidden:
+                        self._projected(slot, event)
+                        continue
+                    event.item_id = slot.item_id
+                    event.output_index = slot.output_index
                 event.sequence_number = state.sequence_number
                 state.sequence_number += 1
                 out.append(event)
@@ -188,26 +193,63 @@ class Accumulator:
     def _added(self, event: OutputItemAdded) -> None:
         item = event.item
         if isinstance(item, FunctionCallItem):
-            self._call_added(event, item)
+            self._call_added(event, item, Call(call_id=item.call_id, name=item.name, arguments=""))
+            return
+        if isinstance(item, OpenItem):
+            self._open_added(event, item)
             return
         prefix = "msg" if isinstance(item, MessageItem) else "rs"
         slot = self._slots[event.output_index] = Slot(self, mint(prefix))
         item.id = slot.item_id
         self.add(slot, event)
 
-    def _call_added(self, event: OutputItemAdded, item: FunctionCallItem) -> None:
+    def _open_added(self, event: OutputItemAdded, item: OpenItem) -> None:
+        if item.type == "function_call":
+            name, call_id = item.text("name"), item.text("call_id") or mint("call")
+            call = Call(call_id=call_id, name=name, arguments="")
+            self._call_added(event, item, call, known="namespace" not in item.members)
+            return
+        slot = self._slots[event.output_index] = Slot(self, mint(_prefix(item)))
+        event.item = self._shown(item, slot)
+        self.add(slot, event)
+
+    def _call_added(
+        self,
+        event: OutputItemAdded,
+        item: FunctionCallItem | OpenItem,
+        made: Call,
+        *,
+        known: bool = True,
+    ) -> None:
+        """`known` is false for a call of a tool that the model's server keeps in a namespace."""
         slot = self._slots[event.output_index] = Slot(self, mint("fc"))
-        call = RoundCall(
-            Call(call_id=item.call_id, name=item.name, arguments=""),
-            self._lookup(item.name),
-            slot,
-        )
-        call.refused = self._refused(item.name)
+        call = RoundCall(made, self._lookup(made.name) if known else None, slot)
+        call.refused = known and self._refused(made.name)
         self._take(call)
         if slot.projection is None and not slot.hidden:
-            item.id = slot.item_id
-            _restore(item, call.entry)
+            event.item = self._restored(item, call)
             self.add(slot, event)
+
+    def _restored(self, item: FunctionCallItem | OpenItem, call: RoundCall) -> Any:
+        """A call under its own id and the identity with which the client declared the function."""
+        identity = None if call.entry is None else call.entry.identity
+        if isinstance(item, FunctionCallItem):
+            item.id = call.slot.item_id
+            if identity is not None:
+                item.name, item.namespace = identity.name, identity.namespace
+            return item
+        changes: dict[str, Any] = {"id": call.slot.item_id, "call_id": call.call.call_id}
+        if identity is not None:
+            changes["name"] = identity.name
+            if identity.namespace is not None:
+                changes["namespace"] = identity.namespace
+        return item.encode(**changes)
+
+    def _shown(self, item: OpenItem, slot: Slot, sealed: str | None = None) -> Raw:
+        """A server's item under an id of ours; what it encrypted is shown sealed, or not at all."""
+        if item.type == "reasoning":
+            return item.encode(id=slot.item_id, encrypted_content=sealed)
+        return item.encode(id=slot.item_id)
 
     def _take(self, call: RoundCall) -> None:
         """Note a call of the round and let its handler begin to show it."""
@@ -240,7 +282,7 @@ class Accumulator:
         if isinstance(event, ArgumentsDelta):
             if slot.projection is not None:
                 slot.projection.arguments(event.delta)
-        elif not isinstance(event, ArgumentsDone):
+        elif not isinstance(event, (ArgumentsDone, PassedEvent)):
             raise TypeError(f"a call cannot have {type(event).__name__}")
 
     def _done(self, event: OutputItemDone) -> None:
@@ -249,6 +291,9 @@ class Accumulator:
         if slot.call is not None:
             self._call_done(slot, slot.call, item)
             return
+        if isinstance(item, OpenItem):
+            self._open_done(slot, item)
+            return
         item.id = slot.item_id
         origin = None
         if isinstance(item, ReasoningItem) and slot.trace is not None:
@@ -256,16 +301,35 @@ class Accumulator:
         kind = "message" if isinstance(item, MessageItem) else "reasoning"
         self.keep(slot, kind, Raw(json.encode(item)), origin)
 
-    def _call_done(self, slot: Slot, call: RoundCall, item: FunctionCallItem) -> None:
-        call.call.arguments = item.arguments
-        call.status = item.status
+    def _open_done(self, slot: Slot, item: OpenItem) -> None:
+        origin = Origin(self._upstream, self._model, id=item.text("id"))
+        sealed = None
+        if item.type == "reasoning":
+            origin.details = [item.encode()]
+            if self._sealer is not None:
+                texts = [*read_texts(item, "content"), *read_texts(item, "summary")]
+                inside = SealedReasoning(
+                    self._upstream, self._model, "".join(texts), origin.details
+                )
+                sealed = self._sealer.seal(inside)
+        self.keep(slot, item.type, self._shown(item, slot, sealed), origin)
+
+    def _call_done(self, slot: Slot, call: RoundCall, item: FunctionCallItem | OpenItem) -> None:
+        origin = None
+        if isinstance(item, FunctionCallItem):
+            call.call.arguments, call.status = item.arguments, item.status
+        else:
+            call.call.arguments = item.text("arguments")
+            cut = item.text("status") == "incomplete"
+            call.status = "incomplete" if cut else "completed"
+            origin = Origin(self._upstream, self._model, id=item.text("id"))
         if slot.projection is not None:
-            slot.projection.complete(item.arguments, item.status)
+            slot.projection.complete(call.call.arguments, call.status)
         elif not slot.hidden:
-            item.id = slot.item_id
-            _restore(item, call.entry)
-            self.keep(slot, "function_call", Raw(json.encode(item)))
-        if item.status == "incomplete" and call.record is not None:
+            shown = self._restored(item, call)
+            data = shown if isinstance(shown, Raw) else Raw(json.encode(shown))
+            self.keep(slot, "function_call", data, origin)
+        if call.status == "incomplete" and call.record is not None:
             call.record.origin = Origin(model=[])  # no model could make sense of half a call
         self._on_call(call)
 
@@ -304,11 +368,14 @@ class Accumulator:
         self.flush()
 
 
-def _restore(item: FunctionCallItem, entry: ToolEntry | None) -> None:
-    """The identity under which the client declared the function."""
-    if entry is not None:
-        item.name = entry.identity.name
-        item.namespace = entry.identity.namespace
+_PREFIXES = {"message": "msg", "reasoning": "rs"}
+_PREFIX = re.compile(r"[a-z]{2,8}(?=_)")
+
+
+def _prefix(item: OpenItem) -> str:
+    """The server's own, which says what kind of item it is."""
+    found = _PREFIX.match(item.text("id"))
+    return found[0] if found else _PREFIXES.get(item.type, "item")
 
 
 def flat_call(call: RoundCall) -> FunctionCall:

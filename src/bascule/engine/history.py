@@ -2,34 +2,51 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+from msgspec import Raw
+
 from bascule.engine.seal import Sealer
 from bascule.engine.state import Origin
+from bascule.protocols import json
 from bascule.protocols.errors import invalid
-from bascule.protocols.responses.items import Flat, Item, Message, Part, Reasoning, Thought
+from bascule.protocols.ids import is_minted
+from bascule.protocols.responses.items import (
+    Flat,
+    FunctionCall,
+    Item,
+    Message,
+    Part,
+    Passed,
+    Reasoning,
+    Thought,
+)
 from bascule.protocols.responses.parts import TEXT_PARTS, check_part
 from bascule.toolkit.handler import Handlers
-from bascule.toolkit.names import Ledger
+from bascule.toolkit.names import Identity, Ledger
+from bascule.upstreams.target import Target
 
 
 class Flattener:
     """Flattens items for one upstream and model. `warnings` collects what had to be left out."""
 
-    def __init__(
-        self, handlers: Handlers, names: Ledger, sealer: Sealer, upstream: str, model: str
-    ) -> None:
+    def __init__(self, handlers: Handlers, names: Ledger, sealer: Sealer, target: Target) -> None:
         self._handlers = handlers
         self._names = names
         self._sealer = sealer
-        self._upstream = upstream
-        self._model = model
+        self._upstream = target.upstream
+        self._model = target.model
+        self._surface = target.surface
         self.warnings: list[str] = []
 
     def flatten(self, items: Iterable[Item], param: str = "input") -> list[Flat]:
         """Raises ApiError 400 that names the item which is malformed or unknown."""
         flat: list[Flat] = []
+        passes = self._surface.items
         for i, item in enumerate(items):
             if item.model is not None:
                 flat += item.model
+            elif passes and self._takes(item):
+                flat += self._passed(item, f"{param}[{i}]")
             elif item.type == "message":
                 message = item.known(Message) or item.view(Message, f"{param}[{i}]")
                 if not isinstance(message.content, str):
@@ -38,6 +55,59 @@ class Flattener:
             else:
                 flat += self._other(item, f"{param}[{i}]")
         return flat
+
+    def _takes(self, item: Item) -> bool:
+        """Whether the server is given the item as it is."""
+        handler = self._handlers.for_item(item.type)
+        if handler is None or "function" in handler.types:
+            return True
+        return any(self._surface.takes(type_, known=True) for type_ in handler.types)
+
+    def _passed(self, item: Item, param: str) -> Sequence[Flat]:
+        data = Raw(item.raw)
+        match item.type:
+            case "message":
+                item.view(Message, param)
+            case "reasoning":
+                return self._own_reasoning(item, param)
+            case "function_call":
+                return [self._passed_call(item.view(FunctionCall, param), item)]
+            case "function_call_output" | "custom_tool_call_output":
+                view = item.view(_Answer, param)
+                return [Passed(without_own_id(item), answers=view.call_id)]
+            case "custom_tool_call":
+                return [Passed(without_own_id(item), call_id=item.view(_Answer, param).call_id)]
+            case _:
+                return [Passed(data)]
+        return [Passed(without_own_id(item))]
+
+    def _passed_call(self, call: FunctionCall, item: Item) -> Flat:
+        """Under the name that the server knows; of a namespace that it keeps itself, as it is."""
+        data = without_own_id(item)
+        awaited = None if b'"async"' in bytes(data) else call.call_id
+        identity = Identity(call.namespace, call.name, "function")
+        if call.namespace is not None and self._names.wire(identity) is None:
+            return Passed(data, call_id=awaited)
+        wire = self._names.assign(identity)
+        if wire != call.name or call.namespace is not None:
+            members = json.envelope(bytes(data))
+            members.pop("namespace", None)
+            data = Raw(json.encode({**members, "name": wire}))
+        return Passed(data, call_id=awaited)
+
+    def _own_reasoning(self, item: Item, param: str) -> Sequence[Flat]:
+        """What we sealed is given back as it was to the server that it came from, and to no other;
+        what somebody else encrypted is for the server to judge."""
+        view = item.view(Reasoning, param)
+        if view.encrypted_content is None or not self._sealer.is_sealed(view.encrypted_content):
+            return [Passed(Raw(item.raw))] if view.encrypted_content is not None else ()
+        opened = self._sealer.open(view.encrypted_content)
+        if opened is None:
+            self.warnings.append("reasoning whose encrypted_content does not open was left out")
+            return ()
+        if (opened.upstream, opened.model) != (self._upstream, self._model):
+            return ()
+        return [Passed(detail) for detail in opened.details if is_item(detail)]
 
     def _other(self, item: Item, param: str) -> Sequence[Flat]:
         if item.type == "reasoning":
@@ -57,11 +127,18 @@ class Flattener:
             if opened is None:
                 self.warnings.append("reasoning whose encrypted_content does not open was left out")
                 return ()
-            same = (opened.upstream, opened.model) == (self._upstream, self._model)
-            return [Thought(opened.text, opened.details if same else [])]
+            return [
+                Thought(opened.text, self._details(opened.upstream, opened.model, opened.details))
+            ]
         if item.content:
             return [Thought("".join(part.text for part in item.content))]
         return ()
+
+    def _details(self, upstream: str, model: str, details: list[Raw]) -> list[Raw]:
+        """A reasoning's own records, for the model that they came from; items are none."""
+        if (upstream, model) != (self._upstream, self._model):
+            return []
+        return [detail for detail in details if not is_item(detail)]
 
     def stored(self, item: Item, origin: Origin | None) -> Item:
         """An item of our own store, with what was kept of its origin."""
@@ -70,11 +147,44 @@ class Flattener:
         if origin.model is not None:
             item.model = origin.model
         elif item.type == "reasoning":
-            view = item.view(Reasoning)
-            text = "".join(part.text for part in view.content or view.summary)
-            same = (origin.upstream, origin.model_name) == (self._upstream, self._model)
-            item.model = [Thought(text, origin.details if same else [])]
+            item.model = self._stored_reasoning(item, origin)
+        elif origin.id and self._surface.items and origin.upstream == self._upstream:
+            # Under the id that it has there.
+            return Item(item.type, origin.id, json.merge(item.raw, id=origin.id))
         return item
+
+    def _stored_reasoning(self, item: Item, origin: Origin) -> list[Flat]:
+        same = (origin.upstream, origin.model_name) == (self._upstream, self._model)
+        if self._surface.items:
+            return [Passed(detail) for detail in origin.details if same and is_item(detail)]
+        view = item.view(Reasoning)
+        text = "".join(part.text for part in view.content or view.summary)
+        return [Thought(text, self._details(origin.upstream, origin.model_name, origin.details))]
+
+
+class _Answer(msgspec.Struct):
+    call_id: str
+
+
+class _Kind(msgspec.Struct):
+    type: str | None = None
+
+
+_kind = json.decoder(_Kind)
+
+
+def is_item(detail: Raw) -> bool:
+    """Whether a record of a reasoning is the item itself, of a server that speaks Responses."""
+    return _kind(detail).type == "reasoning"
+
+
+def without_own_id(item: Item) -> Raw:
+    """An item for another server, which would not know an id of ours."""
+    if item.id is None or not is_minted(item.id):
+        return Raw(item.raw)
+    members = json.envelope(item.raw)
+    members.pop("id", None)
+    return Raw(json.encode(members))
 
 
 def _check_parts(content: Sequence[Part], param: str, i: int) -> None:

@@ -130,8 +130,7 @@ class Inference:
         if failure.kind == "receiver":
             self._set_exception(failure.__cause__ or failure)
             return
-        late = failure.kind in ("connect_timeout", "first_byte_timeout", "idle_timeout")
-        error = ApiError(504 if late else 502, f"The model server failed: {failure}.")
+        error = failure_error(failure)
         if self._whole is None and self._status:
             self._close_items()
             self._push([RoundFailed(error)])
@@ -172,3 +171,9 @@ class Inference:
     def _set_exception(self, error: BaseException) -> None:
         if not self._done.done():
             self._done.set_exception(error)
+
+
+def failure_error(failure: UpstreamFailure) -> ApiError:
+    """What the client is told of an exchange that did not end."""
+    late = failure.kind in ("connect_timeout", "first_byte_timeout", "idle_timeout")
+    return ApiError(504 if late else 502, f"The model server failed: {failure}.")

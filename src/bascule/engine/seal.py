@@ -39,6 +39,10 @@ class Sealer:
         sealed = self._ciphers[0].encrypt(nonce, msgspec.json.encode(reasoning), _PREFIX.encode())
         return _PREFIX + base64.urlsafe_b64encode(nonce + sealed).decode()
 
+    def is_sealed(self, blob: str) -> bool:
+        """Whether somebody like us sealed it, perhaps with a key that is not here."""
+        return blob.startswith(_PREFIX)
+
     def open(self, blob: str) -> SealedReasoning | None:
         """None for a blob that is not ours, was changed, or was sealed with an unknown key."""
         if not blob.startswith(_PREFIX):

@@ -5,13 +5,7 @@ import time
 import msgspec
 
 from bascule.protocols import json
-from bascule.protocols.responses.items import (
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    Message,
-    Thought,
-)
+from bascule.protocols.responses.items import Flat, Item
 from bascule.protocols.responses.response import Usage
 from bascule.toolkit.names import Identity
 from bascule.toolkit.outcome import SuspendedCall
@@ -23,9 +17,12 @@ class Origin(msgspec.Struct, omit_defaults=True):
     upstream: str = ""
     model_name: str = ""
     details: list[msgspec.Raw] = []
-    """Of a reasoning item: records that this upstream's model alone reads."""
-    model: list[Message | Thought | FunctionCall | FunctionCallOutput] | None = None
+    """Of a reasoning item: records that this upstream's model alone reads; of a server that speaks
+    Responses, the item itself."""
+    model: list[Flat] | None = None
     """What the item says to the model, where the item itself does not."""
+    id: str = ""
+    """The item's id at a server that speaks Responses."""
 
 
 class OutputItem(msgspec.Struct):
@@ -54,7 +51,7 @@ class TurnState(msgspec.Struct, kw_only=True):
     next_index: int = 0
     usage: Usage | None = None
     output: list[OutputItem] = []
-    model_items: list[Message | Thought | FunctionCall | FunctionCallOutput] = []
+    model_items: list[Flat] = []
     """The history as the next round's model will see it."""
     declared: list[msgspec.Raw] = []
     """Tools that calls of this turn declared."""

@@ -143,9 +143,7 @@ class _Turn:
 
     async def _prepare(self) -> None:
         engine, request, target = self._engine, self._request, self._target
-        flattener = Flattener(
-            engine.handlers, self._names, engine.sealer, target.upstream, target.model
-        )
+        flattener = Flattener(engine.handlers, self._names, engine.sealer, target)
         earlier = [flattener.stored(item, origin) for item, origin in self._chain.items]
         inputs = self._claimed(request.input)
         flat = flattener.flatten(earlier, "previous_response_id")
@@ -165,7 +163,14 @@ class _Turn:
         declared = self._chain.continuation.declared
         if declared:
             self.state.declared = list(declared)
-            return await prepare(request.tools(), engine.handlers, self._names, limit, declared)
+            return await prepare(
+                request.tools(),
+                engine.handlers,
+                self._names,
+                limit,
+                declared,
+                surface=self._target.surface,
+            )
         return await plan_tools(
             bytes(request.raw.get("tools", b"")),
             request.tools,
@@ -174,6 +179,7 @@ class _Turn:
             name_limit=NAME_LIMIT,
             max_tools=limit,
             cache=engine.plans,
+            surface=self._target.surface,
         )
 
     # --- round zero: what was suspended goes on
@@ -233,7 +239,7 @@ class _Turn:
     async def _infer(self) -> None:
         request, target = self._request, self._target
         tools = self._plan.encoded(
-            target.flags, lambda specs: target.protocol.encode_functions(specs, target.flags)
+            target.flags, lambda tools: target.protocol.encode_tools(tools, target.flags)
         )
         encoded = target.protocol.encode_request(
             request,
@@ -256,6 +262,8 @@ class _Turn:
         if end is None:
             raise ApiError(502, "The model server's answer had no end.", code="server_error")
         self.state.add_usage(end.usage)
+        if self._snapshot is not None and end.members:
+            self._snapshot.extra = end.members
         # A choice that is fulfilled must not force the next round too, or the loop never ends.
         self._choice = WireChoice(allowed=self._choice.allowed)
 
@@ -357,9 +365,7 @@ class _Turn:
 
     def _flat(self, part: OutputItem) -> list[Flat]:
         engine, target = self._engine, self._target
-        flattener = Flattener(
-            engine.handlers, self._names, engine.sealer, target.upstream, target.model
-        )
+        flattener = Flattener(engine.handlers, self._names, engine.sealer, target)
         return flattener.flatten([flattener.stored(part.item(), part.origin)], "output")
 
     async def _declare(self, tools: Sequence[Raw]) -> None:
@@ -371,6 +377,7 @@ class _Turn:
             self._names,
             self._engine.settings.max_tools,
             self.state.declared,
+            surface=self._target.surface,
         )
 
     # --- the beginning and the end

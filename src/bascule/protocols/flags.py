@@ -31,6 +31,12 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The field is understood."""
     image_input: bool
     """Image parts are understood."""
+    hosted_tools: tuple[str, ...] | Literal["all"]
+    """On Responses: the types of tools that the server runs by itself."""
+    custom_tools: bool
+    """On Responses: custom tools are known; else they become functions."""
+    encrypted_reasoning: bool
+    """On Responses: `include: ["reasoning.encrypted_content"]` is understood."""
 
 
 def override(flags: Flags, changes: dict[str, Any]) -> Flags:

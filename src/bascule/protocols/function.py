@@ -1,4 +1,4 @@
-"""Functions as a model server is told of them: the one kind of tool that all of them know."""
+"""Tools as a model server is told of them: functions, which all of them know, and what one takes as it is."""
 
 import msgspec
 
@@ -10,6 +10,12 @@ class FunctionSpec(msgspec.Struct, frozen=True):
     description: str | None = None
     parameters: msgspec.Raw = msgspec.Raw()
     strict: bool | None = None
+    declared: msgspec.Raw = msgspec.Raw()
+    """The client's own declaration, for a server that speaks Responses; empty for other tools."""
+
+
+Offered = FunctionSpec | msgspec.Raw
+"""What goes into a request's list: a function, or a declaration that the server takes as it is."""
 
 
 class WireChoice(msgspec.Struct, frozen=True):
@@ -18,3 +24,6 @@ class WireChoice(msgspec.Struct, frozen=True):
     mode: str = "auto"
     name: str | None = None
     allowed: tuple[str, ...] | None = None
+    native: tuple[msgspec.Raw, ...] = ()
+    """Tools that the server runs or knows by itself, as a choice names them; with mode `required`
+    and without `allowed` there is one, and it must be used."""

@@ -1,9 +1,12 @@
 """Ids that the gateway mints. Prefixes help a reader; nothing routes on them."""
 
 import os
+import re
 from collections.abc import Iterator
+from typing import Final
 
 _LETTERS = 40
+_MINTED: Final = re.compile(r"[a-z]+_[0-9a-f]{40}")
 
 
 def _random_letters() -> Iterator[str]:
@@ -28,3 +31,9 @@ os.register_at_fork(after_in_child=_after_fork)
 def mint(prefix: str) -> str:
     """A new id such as `msg_` and 40 hexadecimal digits."""
     return f"{prefix}_{next(_letters)}"
+
+
+def is_minted(id_: str) -> bool:
+    """Whether an id looks like one of ours. Servers that are asked to take it back would not know
+    it; nothing else may rest on this."""
+    return _MINTED.fullmatch(id_) is not None

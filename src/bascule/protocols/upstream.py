@@ -1,14 +1,39 @@
 """What the engine needs of a protocol in which it is the client."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Final, Literal, Protocol
+
+import msgspec
 
 from bascule.protocols.errors import ApiError
 from bascule.protocols.flags import Flags
-from bascule.protocols.function import FunctionSpec, WireChoice
+from bascule.protocols.function import Offered, WireChoice
 from bascule.protocols.responses.events import RoundEvent
 from bascule.protocols.responses.items import Flat
 from bascule.protocols.responses.request import TurnRequest
+
+
+class ModelSurface(msgspec.Struct, frozen=True):
+    """What a server takes as the client said it, beside functions. By default nothing."""
+
+    items: bool = False
+    """It speaks Responses: items go as they are, and so do tools of types that nobody here knows."""
+    hosted: frozenset[str] | Literal["all"] = frozenset()
+    """Types of tools that it runs by itself."""
+    custom: bool = False
+    """It knows custom tools."""
+
+    def takes(self, type_: str, *, known: bool) -> bool:
+        """Whether a declaration of this type goes as it is; `known` says that it could be served
+        here."""
+        if not self.items or type_ == "function":
+            return False
+        if type_ == "custom":
+            return self.custom
+        return not known or self.hosted == "all" or type_ in self.hosted
+
+
+CHAT_SURFACE: Final = ModelSurface()
 
 
 class Encoded(Protocol):
@@ -35,10 +60,14 @@ class Decoder(Protocol):
 class UpstreamProtocol(Protocol):
     """Pure functions between canonical turns and a server's bytes."""
 
+    name: str
+    """As the configuration has it."""
     path: str
     """Below the upstream's base URL."""
 
-    def encode_functions(self, functions: Sequence[FunctionSpec], flags: Flags) -> bytes: ...
+    def surface(self, flags: Flags) -> ModelSurface: ...
+
+    def encode_tools(self, tools: Sequence[Offered], flags: Flags) -> bytes: ...
 
     def encode_request(
         self,

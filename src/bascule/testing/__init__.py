@@ -17,6 +17,7 @@ from bascule.testing.answer import (
 from bascule.testing.dialect import DIALECTS, Dialect
 from bascule.testing.replay import recorded
 from bascule.testing.request import Request
+from bascule.testing.responses import responded, responses_events
 from bascule.testing.script import Rule, Script
 from bascule.testing.script_file import ScriptFile, load_script
 from bascule.testing.server import ModelServer
@@ -91,6 +92,8 @@ __all__ = [
     "http_json",
     "load_script",
     "recorded",
+    "responded",
+    "responses_events",
     "silence",
     "weak",
 ]

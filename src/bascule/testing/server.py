@@ -21,6 +21,8 @@ _LOADING = http_error(503, "Loading model", kind="unavailable_error", code=503)
 class ModelServer:
     """Speaks Chat Completions on a loopback port and answers by a script.
 
+    On `/v1/responses` it plays the same script: `responded` and `recorded` make answers for it.
+
     Use it as an async context manager, or `start` and `stop` it. It logs every request. With
     `unknown_model="refused"` a model that is not among `models` gets a 404. `health_failures` is how many
     times `/health` answers 503 before the server is up; until then chat requests get a 503 too.
@@ -108,7 +110,7 @@ class ModelServer:
 
     @property
     def chats(self) -> list[Request]:
-        """The chat requests among `requests`."""
+        """The requests among `requests` that the script answered."""
         return [request for request in self.requests if request.number]
 
     def open(self, gate: str) -> None:
@@ -267,7 +269,8 @@ class ModelServer:
 
 
 def _is_chat(request: Request) -> bool:
-    return request.method == "POST" and request.path.removeprefix("/v1") == "/chat/completions"
+    path = request.path.removeprefix("/v1")
+    return request.method == "POST" and path in ("/chat/completions", "/responses")
 
 
 def _chunk(data: bytes) -> bytes:

@@ -46,6 +46,10 @@ class Ledger:
         for identity in sorted(identities, key=_rank):
             self.assign(identity)
 
+    def wire(self, identity: Identity) -> str | None:
+        """The identity's wire name, if it has one."""
+        return self._wire.get(identity)
+
     def identity(self, wire: str) -> Identity | None:
         return self._identity.get(wire)
 

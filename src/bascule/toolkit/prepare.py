@@ -9,8 +9,9 @@ from msgspec import Raw
 
 from bascule.protocols import json
 from bascule.protocols.errors import invalid
-from bascule.protocols.function import FunctionSpec, WireChoice
+from bascule.protocols.function import FunctionSpec, Offered, WireChoice
 from bascule.protocols.responses.request import ToolChoice, ToolRef
+from bascule.protocols.upstream import CHAT_SURFACE, ModelSurface
 from bascule.toolkit.handler import Handlers, Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.registry import CLIENT, Binding, Owner, Ownership, ToolEntry, ToolRegistry
@@ -18,55 +19,96 @@ from bascule.toolkit.registry import CLIENT, Binding, Owner, Ownership, ToolEntr
 
 class _Type(msgspec.Struct):
     type: str
+    name: str | None = None
+    server_label: str | None = None
 
 
 _type = json.decoder(_Type)
 
 
 @dataclass(frozen=True, slots=True)
+class NativeTool:
+    """A declaration that the model's server takes as it is, and whose calls are its business or
+    the client's."""
+
+    type: str
+    name: str | None
+    server_label: str | None
+    declaration: Raw
+
+    def chosen(self, ref: ToolRef) -> bool:
+        """Whether a tool choice names this tool; of an MCP server it may name one function."""
+        if ref.type != self.type or ref.server_label != self.server_label:
+            return False
+        return self.name is None or ref.name == self.name
+
+
+@dataclass(frozen=True, slots=True)
 class ToolPlan:
     """The outcome for one list of declarations. Never changed, so it may serve many turns."""
 
-    functions: tuple[FunctionSpec, ...]
+    offered: tuple[Offered, ...]
+    """What the model's server is told of, in the order of the declarations."""
     registry: ToolRegistry
     names: dict[Identity, str]
     echo: bytes
     """The declarations as the response shows them: a JSON list."""
+    natives: tuple[NativeTool, ...] = ()
     _encoded: dict[object, bytes] = field(default_factory=dict[object, bytes])
 
-    def encoded(self, key: object, encode: Callable[[Sequence[FunctionSpec]], bytes]) -> bytes:
-        """The functions in an upstream's form, made once for each `key`; empty if there are none."""
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether a server that speaks Responses is told the declarations as they are, and no call
+        is the gateway's."""
+        return all(
+            entry.identity == (None, entry.wire, "function")
+            and entry.ownership.owner is Owner.CLIENT
+            for entry in self.registry
+        )
+
+    def encoded(self, key: object, encode: Callable[[Sequence[Offered]], bytes]) -> bytes:
+        """The list in an upstream's form, made once for each `key`; empty if there is nothing."""
         found = self._encoded.get(key)
         if found is None:
-            found = encode(self.functions) if self.functions else b""
+            found = encode(self.offered) if self.offered else b""
             self._encoded[key] = found
         return found
 
     def resolve(self, choice: ToolChoice) -> WireChoice:
         """A tool choice in wire names. Raises ApiError 400 for a tool that is not declared."""
         if choice.named is not None:
-            wires = self._find(choice.named, "tool_choice")
+            wires, natives = self._find([choice.named], "tool_choice")
+            if natives:
+                return WireChoice("required", native=tuple(natives))
             if len(wires) == 1:
                 return WireChoice("required", wires[0])
             return WireChoice("required", None, tuple(wires))
         if choice.allowed is not None:
-            wires = [wire for ref in choice.allowed for wire in self._find(ref, "tool_choice")]
-            return WireChoice(choice.mode, None, tuple(wires))
-        if choice.mode == "required" and not self.functions:
+            wires, natives = self._find(choice.allowed, "tool_choice")
+            return WireChoice(choice.mode, None, tuple(wires), tuple(natives))
+        if choice.mode == "required" and not self.offered:
             raise invalid(
                 "Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice"
             )
         return WireChoice(choice.mode)
 
-    def _find(self, ref: ToolRef, param: str) -> list[str]:
-        wires = [
-            entry.wire
-            for entry in self.registry
-            if ref.type in entry.handler.types and entry.handler.chosen(ref, entry.identity)
-        ]
-        if not wires:
-            raise invalid(f"Tool choice '{ref.type}' not found in 'tools' parameter.", param)
-        return wires
+    def _find(self, refs: Sequence[ToolRef], param: str) -> tuple[list[str], list[Raw]]:
+        """The wire names of functions, and the other tools as the client named them."""
+        wires: list[str] = []
+        natives: list[Raw] = []
+        for ref in refs:
+            found = [
+                entry.wire
+                for entry in self.registry
+                if ref.type in entry.handler.types and entry.handler.chosen(ref, entry.identity)
+            ]
+            wires += found
+            if not found:
+                if not any(tool.chosen(ref) for tool in self.natives):
+                    what = f"Tool choice '{ref.type}' not found in 'tools' parameter."
+                    raise invalid(what, param)
+                natives.append(Raw(json.encode(ref)))
+        return wires, natives
 
 
 EMPTY = ToolPlan((), ToolRegistry(), {}, b"[]")
@@ -80,16 +122,24 @@ class _Parsed:
     param: str
 
 
-def parse(declarations: Sequence[Raw], handlers: Handlers, param: str = "tools") -> list[_Parsed]:
+_Stage = _Parsed | NativeTool
+
+
+def parse(
+    declarations: Sequence[Raw], handlers: Handlers, surface: ModelSurface, param: str = "tools"
+) -> list[_Stage]:
     """Stage 1. Raises ApiError 400 that names the declaration at fault."""
-    parsed: list[_Parsed] = []
+    parsed: list[_Stage] = []
     for i, declaration in enumerate(declarations):
         place = f"{param}[{i}]"
-        type_ = json.field(_type, declaration, place).type
-        handler = handlers.for_type(type_)
+        head = json.field(_type, declaration, place)
+        handler = handlers.for_type(head.type)
+        if surface.takes(head.type, known=handler is not None):
+            parsed.append(NativeTool(head.type, head.name, head.server_label, declaration))
+            continue
         if handler is None:
             raise invalid(
-                f"Invalid value: '{type_}'. This server does not support tools of this type.",
+                f"Invalid value: '{head.type}'. This server does not support tools of this type.",
                 f"{place}.type",
                 code="unsupported_value",
             )
@@ -103,53 +153,83 @@ async def prepare(
     names: Ledger,
     limit: int,
     later: Sequence[Raw] = (),
+    surface: ModelSurface = CHAT_SURFACE,
 ) -> ToolPlan:
     """All four stages. New names are assigned in `names`. Raises ApiError 400.
 
     `later` are declarations that came after the list: one that is there already replaces it.
     """
-    first = await _discovered(parse(declarations, handlers))
-    second = await _discovered(parse(later, handlers, "declared"))
+    first = await _discovered(parse(declarations, handlers, surface))
+    second = await _discovered(parse(later, handlers, surface, "declared"))
     return _register(first, second, names, limit)
 
 
-async def _discovered(parsed: Sequence[_Parsed]) -> list[_Parsed]:
+async def _discovered(parsed: Sequence[_Stage]) -> list[_Stage]:
     return [
         _Parsed(p.declaration, p.handler, await p.handler.discover(p.params), p.param)
-        if p.handler.discovers
+        if isinstance(p, _Parsed) and p.handler.discovers
         else p
         for p in parsed
     ]
 
 
 def _register(
-    first: Sequence[_Parsed], later: Sequence[_Parsed], names: Ledger, limit: int
+    first: Sequence[_Stage], later: Sequence[_Stage], names: Ledger, limit: int
 ) -> ToolPlan:
-    found: dict[Identity, tuple[_Parsed, Tool]] = {}
-    for p in first:
-        for tool in p.handler.normalize(p.params):
+    found: dict[Identity | bytes, NativeTool | tuple[_Parsed, Tool]] = {}
+    for stage in first:
+        if isinstance(stage, NativeTool):
+            found[bytes(stage.declaration)] = stage
+            continue
+        for tool in stage.handler.normalize(stage.params):
             if tool.identity in found:
                 raise invalid(
                     f"The tool '{_shown(tool.identity)}' is declared twice.",
-                    p.param,
+                    stage.param,
                     "duplicate_tool",
                 )
-            found[tool.identity] = (p, tool)
-    for p in later:
-        for tool in p.handler.normalize(p.params):
-            found[tool.identity] = (p, tool)
+            found[tool.identity] = (stage, tool)
+    for stage in later:
+        if isinstance(stage, NativeTool):
+            found[bytes(stage.declaration)] = stage
+            continue
+        for tool in stage.handler.normalize(stage.params):
+            found[tool.identity] = (stage, tool)
     if len(found) > limit:
         raise invalid(f"More than {limit} tools are declared.", "tools", "too_many_tools")
-    names.assign_all(found)
-    functions: list[FunctionSpec] = []
+    names.assign_all(key for key in found if isinstance(key, Identity))
+    offered: list[Offered] = []
     entries: list[ToolEntry] = []
-    for identity, (p, tool) in found.items():
-        wire = names.assign(identity)
-        functions.append(FunctionSpec(wire, tool.description, tool.parameters, tool.strict))
-        entries.append(ToolEntry(identity, wire, p.handler, _ownership(p), p.declaration))
-    echo = json.encode([p.handler.echo(p.declaration, p.params) for p in (*first, *later)])
-    wires = {entry.identity: entry.wire for entry in entries}
-    return ToolPlan(tuple(functions), ToolRegistry(entries), wires, echo)
+    for kept in found.values():
+        if isinstance(kept, NativeTool):
+            offered.append(kept.declaration)
+            continue
+        entry = _entry(*kept, names)
+        offered.append(_function(entry, kept[1]))
+        entries.append(entry)
+    return ToolPlan(
+        offered=tuple(offered),
+        registry=ToolRegistry(entries),
+        names={entry.identity: entry.wire for entry in entries},
+        echo=json.encode([_echo(stage) for stage in (*first, *later)]),
+        natives=tuple(kept for kept in found.values() if isinstance(kept, NativeTool)),
+    )
+
+
+def _entry(parsed: _Parsed, tool: Tool, names: Ledger) -> ToolEntry:
+    wire = names.assign(tool.identity)
+    return ToolEntry(tool.identity, wire, parsed.handler, _ownership(parsed), parsed.declaration)
+
+
+def _function(entry: ToolEntry, tool: Tool) -> FunctionSpec:
+    declared = entry.declaration if entry.identity.kind == "function" else Raw()
+    return FunctionSpec(entry.wire, tool.description, tool.parameters, tool.strict, declared)
+
+
+def _echo(stage: _Stage) -> Raw:
+    if isinstance(stage, NativeTool):
+        return stage.declaration
+    return stage.handler.echo(stage.declaration, stage.params)
 
 
 def _ownership(parsed: _Parsed) -> Ownership:
@@ -163,7 +243,7 @@ def _shown(identity: Identity) -> str:
     return f"{identity.namespace}.{identity.name}" if identity.namespace else identity.name
 
 
-_Key = tuple[int, int, bytes]
+_Key = tuple[ModelSurface, int, bytes]
 
 
 class PlanCache:
@@ -178,16 +258,16 @@ class PlanCache:
         self._max_bytes = max_bytes
         self._bytes = 0
 
-    def get(self, name_limit: int, declarations: bytes) -> ToolPlan | None:
-        key = _key(name_limit, declarations)
+    def get(self, surface: ModelSurface, declarations: bytes) -> ToolPlan | None:
+        key = _key(surface, declarations)
         found = self._plans.get(key)
         if found is None or found[0] != declarations:
             return None
         self._plans.move_to_end(key)
         return found[1]
 
-    def put(self, name_limit: int, declarations: bytes, plan: ToolPlan) -> None:
-        key = _key(name_limit, declarations)
+    def put(self, surface: ModelSurface, declarations: bytes, plan: ToolPlan) -> None:
+        key = _key(surface, declarations)
         old = self._plans.pop(key, None)
         self._bytes += len(declarations) - (len(old[0]) if old else 0)
         self._plans[key] = (declarations, plan)
@@ -196,9 +276,9 @@ class PlanCache:
             self._bytes -= len(gone)
 
 
-def _key(name_limit: int, declarations: bytes) -> _Key:
+def _key(surface: ModelSurface, declarations: bytes) -> _Key:
     # Comparing two equal lists of 200 kB is several times cheaper than hashing one.
-    return name_limit, len(declarations), declarations[-128:]
+    return surface, len(declarations), declarations[-128:]
 
 
 async def plan_tools(
@@ -210,6 +290,7 @@ async def plan_tools(
     name_limit: int,
     max_tools: int,
     cache: PlanCache,
+    surface: ModelSurface,
 ) -> ToolPlan:
     """The plan for a request's tools, from the cache where it fits the names of the chain.
 
@@ -218,13 +299,13 @@ async def plan_tools(
     """
     if not source:
         return EMPTY
-    plan = cache.get(name_limit, source)
+    plan = cache.get(surface, source)
     if plan is None:
         fresh = Ledger(name_limit)
-        plan = await prepare(split(), handlers, fresh, max_tools)
+        plan = await prepare(split(), handlers, fresh, max_tools, surface=surface)
         if not any(entry.handler.discovers for entry in plan.registry):
-            cache.put(name_limit, source, plan)
+            cache.put(surface, source, plan)
     if names.agrees(plan.names):
         names.adopt(plan.names)
         return plan
-    return await prepare(split(), handlers, names, max_tools)
+    return await prepare(split(), handlers, names, max_tools, surface=surface)

@@ -1,8 +1,10 @@
 """A model server's kind: its flags, and where it listens by default."""
 
+from typing import Any, Literal
+
 import msgspec
 
-from bascule.protocols.flags import Flags
+from bascule.protocols.flags import Flags, override
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -10,4 +12,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     flags: Flags
+    on_responses: dict[str, Any] = {}
+    """Flags that differ when the server is spoken to by Responses."""
     port: int | None = None
+
+    def flags_for(self, protocol: Literal["chat", "responses"]) -> Flags:
+        """Raises ValueError for a flag that there is not."""
+        return override(self.flags, self.on_responses) if protocol == "responses" else self.flags

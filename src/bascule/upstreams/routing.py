@@ -8,12 +8,14 @@ from bascule.config import Config, ConfigError, ModelSection, UpstreamSection
 from bascule.protocols.chat.upstream import ChatUpstream
 from bascule.protocols.errors import ApiError
 from bascule.protocols.flags import Flags, override
+from bascule.protocols.responses.upstream import ResponsesUpstream
+from bascule.protocols.upstream import UpstreamProtocol
 from bascule.upstreams.client import Headers, Timeouts, UpstreamClient
 from bascule.upstreams.profiles import PROFILES
 from bascule.upstreams.target import Target
 from bascule.upstreams.wire import parse_target
 
-_PROTOCOLS = {"chat": ChatUpstream()}
+_PROTOCOLS: dict[str, UpstreamProtocol] = {"chat": ChatUpstream(), "responses": ResponsesUpstream()}
 
 
 def base_url(url: str) -> str:
@@ -117,15 +119,17 @@ class Router:
     ) -> Target:
         section = upstream.section
         protocol = _PROTOCOLS[section.protocol]
+        flags = flags or upstream.flags
         return Target(
             upstream=section.name,
             model=model,
             protocol=protocol,
             url=upstream.base_url + protocol.path,
             headers=upstream.headers(client_key),
-            flags=flags or upstream.flags,
+            flags=flags,
             client=upstream.client,
             timeouts=Timeouts(first_byte=section.timeout, idle=section.timeout),
+            surface=protocol.surface(flags),
         )
 
 
@@ -140,7 +144,7 @@ def _upstream(i: int, section: UpstreamSection, client: UpstreamClient) -> Upstr
         known = ", ".join(PROFILES)
         raise ConfigError(f"upstreams[{i}].profile: '{section.profile}' is not one of {known}")
     try:
-        flags = override(profile.flags, section.flags)
+        flags = override(profile.flags_for(section.protocol), section.flags)
     except ValueError as e:
         raise ConfigError(f"upstreams[{i}].{e}") from None
     return Upstream(section, url, flags, client)

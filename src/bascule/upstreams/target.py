@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bascule.protocols.flags import Flags
-from bascule.protocols.upstream import UpstreamProtocol
+from bascule.protocols.upstream import ModelSurface, UpstreamProtocol
 from bascule.upstreams.client import Headers, Timeouts, UpstreamClient
 
 
@@ -20,6 +20,7 @@ class Target:
     flags: Flags
     client: UpstreamClient
     timeouts: Timeouts
+    surface: ModelSurface
 
     def masked(self, text: str) -> str:
         """A server's own words without the key that it was given: some repeat it in their errors."""

@@ -12,6 +12,7 @@ from bascule.engine.turn import run_turn
 from bascule.gateway.auth import Auth, presented_keys
 from bascule.gateway.body import ClientGone, read_body
 from bascule.gateway.push import HeaderList, Send, SendWriter, writer_for
+from bascule.gateway.relay import Relay, may_relay
 from bascule.gateway.sinks import JsonSink, SseSink, error_answer
 from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.responses import door
@@ -39,18 +40,18 @@ class CreateResponse:
         writer = writer_for(scope, send)
         headers: HeaderList = [(b"x-request-id", request_id)]
         try:
-            turn, sink = await self._prepare(scope, receive, writer, headers)
+            turn, leave = await self._prepare(scope, receive, writer, headers)
         except ApiError as e:
             error_answer(writer, e, headers)
             await writer.drained()
             return
         except ClientGone:
             return
-        await self._run(turn, sink, writer, receive)
+        await self._run(turn, leave, writer, receive)
 
     async def _prepare(
         self, scope: dict[str, Any], receive: Receive, writer: SendWriter, headers: HeaderList
-    ) -> tuple[Coroutine[Any, Any, None], SseSink | JsonSink]:
+    ) -> tuple[Coroutine[Any, Any, None], Callable[[], None]]:
         owner = self._auth.owner(scope["headers"])
         limits = self._config.limits
         self._check_running()
@@ -61,11 +62,13 @@ class CreateResponse:
             raise invalid(f"The input has more than {limits.max_items} items.", "input")
         keys = presented_keys(scope["headers"]) if self._forwards_keys else ()
         target = self._router.resolve(request.model, keys[0] if keys else None)
-        if request.stream:
-            sink = SseSink(writer, headers, done=self._config.server.sse_done)
-        else:
-            sink = JsonSink(writer, headers)
-        return run_turn(self._engine, request, target, owner, sink), sink
+        done = self._config.server.sse_done
+        if not done and await may_relay(self._engine, request, target):
+            relay = Relay(target, writer, headers)
+            return relay.run(body, scope["headers"]), _nothing_to_leave
+        streams = request.stream
+        sink = SseSink(writer, headers, done=done) if streams else JsonSink(writer, headers)
+        return run_turn(self._engine, request, target, owner, sink), sink.leave
 
     def _check_running(self) -> None:
         if len(self._running) >= self._config.limits.max_concurrent_turns:
@@ -76,7 +79,7 @@ class CreateResponse:
     async def _run(
         self,
         turn: Coroutine[Any, Any, None],
-        sink: SseSink | JsonSink,
+        leave: Callable[[], None],
         writer: SendWriter,
         receive: Receive,
     ) -> None:
@@ -90,7 +93,7 @@ class CreateResponse:
             writer.abort()
         finally:
             self._running.discard(task)
-            sink.leave()
+            leave()
 
     async def drain(self) -> None:
         """Wait a moment for turns that were cancelled at the end of the server's patience."""
@@ -99,3 +102,7 @@ class CreateResponse:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=5)
+
+
+def _nothing_to_leave() -> None:
+    """A relay holds on to nothing."""

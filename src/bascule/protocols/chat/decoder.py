@@ -7,12 +7,12 @@ from typing import Any, Final, cast
 import msgspec
 
 from bascule.protocols import json
-from bascule.protocols.chat.errors import in_stream_error
 from bascule.protocols.errors import ApiError
 from bascule.protocols.responses.builder import ItemBuilder
 from bascule.protocols.responses.events import RoundEnd, RoundEvent, RoundFailed
 from bascule.protocols.responses.response import Usage
 from bascule.protocols.sse import SseReader, SseTooLong
+from bascule.protocols.upstream_errors import in_stream_error
 
 
 class _Function(msgspec.Struct, gc=False):

@@ -14,7 +14,7 @@ from msgspec import Raw
 from bascule.protocols import json
 from bascule.protocols.errors import invalid
 from bascule.protocols.flags import Flags
-from bascule.protocols.function import FunctionSpec, WireChoice
+from bascule.protocols.function import FunctionSpec, Offered, WireChoice
 from bascule.protocols.responses.items import (
     Flat,
     FunctionCall,
@@ -66,10 +66,12 @@ class Encoded(msgspec.Struct):
     ignored: list[str]
 
 
-def encode_functions(functions: Sequence[FunctionSpec], flags: Flags) -> bytes:
+def encode_tools(offered: Sequence[Offered], flags: Flags) -> bytes:
     """The `tools` list; it depends on nothing but its arguments, so it may be kept."""
     tools: list[_Tool] = []
-    for spec in functions:
+    for spec in offered:
+        if not isinstance(spec, FunctionSpec):
+            raise TypeError("Chat Completions knows functions only")
         parameters = _parameters(spec.parameters) if bytes(spec.parameters) else None
         strict = spec.strict if flags.strict_tools else None
         tools.append(_Tool(_Function(spec.name, spec.description, parameters, strict)))
@@ -104,7 +106,7 @@ def encode_request(
     choice: WireChoice,
     flags: Flags,
 ) -> Encoded:
-    """The request body of one round. `tools` comes from encode_functions, empty if there are none.
+    """The request body of one round. `tools` comes from encode_tools, empty if there are none.
 
     Raises ApiError 400 for what the server cannot be given: images it does not see, an output for
     a call that is not there, a call without output.
@@ -225,10 +227,12 @@ class _Messages:
                 self._call(item)
             elif isinstance(item, FunctionCallOutput):
                 self._output(item)
-            else:
+            elif isinstance(item, Thought):
                 if not self._waiting:
                     self._flush_results()
                 self._thought = item
+            else:
+                raise TypeError("an item for a server that speaks Responses has come to another")
         if self._waiting:
             call_id = next(iter(self._waiting))
             raise invalid(f"No tool output found for function call {call_id}.", "input")

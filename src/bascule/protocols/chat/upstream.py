@@ -3,22 +3,27 @@
 from collections.abc import Iterable, Sequence
 
 from bascule.protocols.chat.decoder import ChatDecoder
-from bascule.protocols.chat.encoder import Encoded, encode_functions, encode_request
-from bascule.protocols.chat.errors import http_error
+from bascule.protocols.chat.encoder import Encoded, encode_request, encode_tools
 from bascule.protocols.errors import ApiError
 from bascule.protocols.flags import Flags
-from bascule.protocols.function import FunctionSpec, WireChoice
+from bascule.protocols.function import Offered, WireChoice
 from bascule.protocols.responses.items import Flat
 from bascule.protocols.responses.request import TurnRequest
+from bascule.protocols.upstream import CHAT_SURFACE, ModelSurface
+from bascule.protocols.upstream_errors import http_error
 
 
 class ChatUpstream:
     """See UpstreamProtocol."""
 
+    name = "chat"
     path = "/chat/completions"
 
-    def encode_functions(self, functions: Sequence[FunctionSpec], flags: Flags) -> bytes:
-        return encode_functions(functions, flags)
+    def surface(self, flags: Flags) -> ModelSurface:
+        return CHAT_SURFACE
+
+    def encode_tools(self, tools: Sequence[Offered], flags: Flags) -> bytes:
+        return encode_tools(tools, flags)
 
     def encode_request(
         self,

@@ -15,6 +15,7 @@ from bascule.protocols.responses.events import (
     ErrorBody,
     Event,
     OtherItemEvent,
+    PassedEvent,
     ResponseEvent,
     frame,
 )
@@ -352,10 +353,10 @@ def encode_json(event: Event) -> bytes:
     return json.encode(event)
 
 
-_UNTYPED: Final = (ResponseEvent, OtherItemEvent)
+_UNTYPED: Final = (ResponseEvent, OtherItemEvent, PassedEvent)
 
 
-def _encode_other(event: ResponseEvent | OtherItemEvent) -> tuple[str, bytes]:
+def _encode_other(event: ResponseEvent | OtherItemEvent | PassedEvent) -> tuple[str, bytes]:
     if isinstance(event, ResponseEvent):
         assert event.response is not None  # noqa: S101 -- made in one place, always with one
         return event.name, b'{"type":"%b","response":%b,"sequence_number":%d}' % (
@@ -363,6 +364,13 @@ def _encode_other(event: ResponseEvent | OtherItemEvent) -> tuple[str, bytes]:
             event.response.encode(),
             event.sequence_number,
         )
+    if isinstance(event, PassedEvent):
+        members: dict[str, Any] = {**event.members, "sequence_number": event.sequence_number}
+        if event.output_index >= 0:
+            members["output_index"] = event.output_index
+            if "item_id" in members:
+                members["item_id"] = event.item_id
+        return event.name, json.encode(members)
     return event.name, json.encode(
         {
             "type": event.name,

@@ -128,6 +128,14 @@ class OtherItemEvent(ItemEvent):
     fields: dict[str, Any] = {}
 
 
+class PassedEvent(ItemEvent):
+    """An event of a server that speaks Responses, its members as their bytes: about an item, or
+    about none (`output_index` is then -1)."""
+
+    name: str = ""
+    members: dict[str, msgspec.Raw] = {}
+
+
 class ErrorBody(msgspec.Struct):
     type: str
     code: str | None
@@ -164,6 +172,8 @@ class RoundEnd(msgspec.Struct):
 
     usage: Usage | None = None
     incomplete_reason: str | None = None
+    members: dict[str, msgspec.Raw] = {}
+    """What a server that speaks Responses said of its response that nobody here knows."""
 
 
 class RoundFailed(msgspec.Struct):

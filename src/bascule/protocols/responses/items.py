@@ -1,8 +1,8 @@
 """Items of the Responses API.
 
-An item from outside is its type, its id and its bytes (`Item`); typed views are decoded on demand and
-never write the item back, so that what a view does not know survives. Items that the gateway makes
-are the structs at the end of this file.
+An item from outside is its type, its id and its bytes (`Item`, or `OpenItem` while a server is still
+writing it); typed views are decoded on demand and never write the item back, so that what a view does
+not know survives. Items that the gateway makes are the structs at the end of this file.
 """
 
 from collections.abc import Callable, Sequence
@@ -90,7 +90,16 @@ class Thought(msgspec.Struct, tag_field="type", tag="thought"):
     details: list[msgspec.Raw] = []
 
 
-Flat = Message | Thought | FunctionCall | FunctionCallOutput
+class Passed(msgspec.Struct, tag_field="type", tag="passed"):
+    """An item that goes as it is to a server that speaks Responses. `call_id` is set on a call that
+    must be answered, `answers` on what answers one."""
+
+    data: msgspec.Raw
+    call_id: str | None = None
+    answers: str | None = None
+
+
+Flat = Message | Thought | FunctionCall | FunctionCallOutput | Passed
 
 V = TypeVar("V", bound=msgspec.Struct)
 _Class = type  # inside Item the name `type` is a field
@@ -224,6 +233,41 @@ def read_item(data: bytes | msgspec.Raw, param: str) -> Item:
     elif kind == "":
         raise invalid(f"Invalid value for '{param}.type': it is empty.", f"{param}.type")
     return Item(kind, head.id, bytes(data))
+
+
+class OpenItem(msgspec.Struct):
+    """An output item of a server that speaks Responses: its members, each as its bytes."""
+
+    type: str
+    members: dict[str, msgspec.Raw]
+
+    def text(self, name: str) -> str:
+        """A member that is a string; empty if it is missing or something else."""
+        try:
+            return _string(self.members.get(name, b'""'))
+        except msgspec.DecodeError:
+            return ""
+
+    def encode(self, **changes: Any) -> msgspec.Raw:
+        """The JSON object with some members replaced or added; None leaves one out."""
+        members = dict(self.members)
+        for name, value in changes.items():
+            if value is None:
+                members.pop(name, None)
+            else:
+                members[name] = msgspec.Raw(json.encode(value))
+        return msgspec.Raw(json.encode(members))
+
+
+_texts = json.decoder(list[ReasoningPart])
+
+
+def read_texts(item: OpenItem, member: str) -> list[str]:
+    """The texts of a reasoning item's `summary` or `content`."""
+    try:
+        return [part.text for part in _texts(item.members.get(member, b"[]"))]
+    except msgspec.DecodeError:
+        return []
 
 
 class OutputText(msgspec.Struct, tag_field="type", tag="output_text"):

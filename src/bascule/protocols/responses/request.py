@@ -11,7 +11,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Mode = Literal["auto", "none", "required"]
 
 
-class ToolRef(msgspec.Struct, frozen=True):
+class ToolRef(msgspec.Struct, frozen=True, omit_defaults=True):
     """One tool as a choice names it; `name` is absent for types that have no name."""
 
     type: str

@@ -11,6 +11,20 @@ ResponseStatus = Literal["queued", "in_progress", "completed", "incomplete", "fa
 TERMINAL: Final = frozenset({"completed", "incomplete", "failed", "cancelled"})
 
 
+# Of the response object, as openai-python has it: those that the gateway says of its own response.
+MEMBERS: Final = frozenset(
+    {
+        *("id", "object", "created_at", "completed_at", "status", "background", "error"),
+        *("incomplete_details", "instructions", "max_output_tokens", "max_tool_calls", "metadata"),
+        *("model", "output", "parallel_tool_calls", "previous_response_id", "conversation"),
+        *("prompt_cache_key", "prompt_cache_retention", "reasoning", "safety_identifier"),
+        *("service_tier", "store", "temperature", "text", "tool_choice", "tools", "top_logprobs"),
+        *("top_p", "truncation", "frequency_penalty", "presence_penalty", "usage", "user"),
+        *("output_text", "type", "sequence_number"),
+    }
+)
+
+
 class Usage(msgspec.Struct, kw_only=True):
     """Tokens, summed over the rounds of a response."""
 
@@ -47,6 +61,11 @@ class ResponseError(msgspec.Struct):
     message: str
 
 
+_CHANGING: Final = (
+    *("status", "completed_at", "error", "incomplete_reason", "output", "usage", "extra"),
+)
+
+
 class Snapshot:
     """The response at one moment: what changes, and the fields that never do (`constant`).
 
@@ -58,6 +77,7 @@ class Snapshot:
         "constant",
         "created_at",
         "error",
+        "extra",
         "id",
         "incomplete_reason",
         "output",
@@ -76,10 +96,12 @@ class Snapshot:
         self.output: Sequence[bytes] = ()
         """The items that are done, each as its JSON object."""
         self.usage: Usage | None = None
+        self.extra: dict[str, msgspec.Raw] = {}
+        """Further members, of the model's server."""
 
     def copy(self) -> "Snapshot":
         other = Snapshot(self.id, self.created_at, self.constant)
-        for name in ("status", "completed_at", "error", "incomplete_reason", "output", "usage"):
+        for name in _CHANGING:
             setattr(other, name, getattr(self, name))
         return other
 
@@ -103,7 +125,7 @@ class Snapshot:
                 b"null" if self.usage is None else self.usage.encode(),
                 b",",
                 self.constant,
-                b"}",
+                b"," + json.encode(self.extra)[1:] if self.extra else b"}",
             )
         )
 

@@ -17,5 +17,20 @@ PROFILE = Profile(
         reasoning_replay="none",
         verbosity=False,
         image_input=True,
+        hosted_tools=(),
+        custom_tools=False,
+        encrypted_reasoning=False,
     ),
+    # What is reached by Responses is most likely more than a bare model, and says itself what it
+    # does not take.
+    on_responses={
+        "developer_role": True,
+        "parallel_tool_calls": True,
+        "strict_tools": True,
+        "allowed_tools": True,
+        "reasoning_effort": "reasoning_effort",
+        "verbosity": True,
+        "hosted_tools": "all",
+        "custom_tools": True,
+    },
 )

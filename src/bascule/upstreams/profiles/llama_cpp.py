@@ -18,5 +18,10 @@ PROFILE = Profile(
         reasoning_replay="reasoning_content",
         verbosity=False,
         image_input=True,
+        hosted_tools=(),
+        custom_tools=False,
+        encrypted_reasoning=False,
     ),
+    # Its Responses endpoint lets `text.format` pass unheeded.
+    on_responses={"structured_output": False},
 )

@@ -17,5 +17,8 @@ PROFILE = Profile(
         reasoning_replay="none",
         verbosity=True,
         image_input=True,
+        hosted_tools="all",
+        custom_tools=True,
+        encrypted_reasoning=True,
     ),
 )

@@ -18,5 +18,8 @@ PROFILE = Profile(
         reasoning_replay="reasoning",
         verbosity=False,
         image_input=True,
+        hosted_tools=(),
+        custom_tools=False,
+        encrypted_reasoning=False,
     ),
 )

@@ -1,4 +1,4 @@
-"""What a Chat server says when it fails, as an ApiError."""
+"""What a model server of OpenAI's kind says when it fails, as an ApiError."""
 
 import re
 from typing import Any, Final
