@@ -1,6 +1,6 @@
 """Measures Bascule beside the uvicorn+aiohttp floor, in one run, and says how the ratios stand.
 
-    scripts/bench [--quick] [--only S1,S2,S5,S6,store] [--repeat N] [--out FILE]
+    scripts/bench [--quick] [--only S1,S2,S3,S5,S6,store] [--repeat N] [--out FILE]
 
 Core 0 runs the gateway under test, core 1 the fake model server and the load. Figures are CPU of the
 gateway's whole process tree; only ratios within one run mean anything on a shared machine, so the
@@ -21,11 +21,12 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 KIT = HERE / "kit"
-UPSTREAM, FLOOR, BASCULE = 9100, 9212, 9213
+UPSTREAM, FLOOR, BASCULE, FLOOR_RELAY = 9100, 9212, 9213, 9214
 
 GOALS = {
     "S1": ("cpu_us_per_request", 1.1, "1 kB prompt, 200 words back, no stream"),
     "S2": ("cpu_us_per_delta", 1.1, "stream of 200 deltas in one burst"),
+    "S3": ("cpu_us_per_delta", 1.3, "the same, relayed to a server that speaks Responses"),
     "S5": ("cpu_us_per_delta", 0.8, "500 paced streams"),
     "S6": ("cpu_us_per_request", 1.0, "311 kB request: 200 items, 100 tools"),
 }
@@ -74,9 +75,9 @@ def median(rows, key):
     return statistics.median(values) if values else float("nan")
 
 
-def floor(env):
+def floor(env, port=FLOOR):
     command = [sys.executable, "-m", "uvicorn", "--loop", "uvloop", "--http", "httptools", "--ws"]
-    command += ["none", "--no-access-log", "--log-level", "warning", "--port", str(FLOOR)]
+    command += ["none", "--no-access-log", "--log-level", "warning", "--port", str(port)]
     return pinned(0, [*command, "asgi_aiohttp:app"], cwd=KIT / "floor", env=env)
 
 
@@ -88,6 +89,12 @@ def bascule(folder):
 port = {BASCULE}
 [state]
 url = "sqlite:///{folder}/state.db"
+[[upstreams]]
+name = "native"
+profile = "openai"
+protocol = "responses"
+base_url = "http://127.0.0.1:{UPSTREAM}/v1"
+models = ["native-*"]
 [[upstreams]]
 name = "bench"
 profile = "openai"
@@ -101,7 +108,7 @@ base_url = "http://127.0.0.1:{UPSTREAM}/v1"
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one short run of each")
-    parser.add_argument("--only", default="S1,S2,S5,S6,store")
+    parser.add_argument("--only", default="S1,S2,S3,S5,S6,store")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--streams", default="500", help="of S5; fewer on a machine that 500 fill")
     parser.add_argument("--out", type=Path, help="append the raw JSON lines here")
@@ -118,16 +125,20 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         try:
             processes += [floor(env), bascule(folder)]
+            relaying = {name: value for name, value in env.items() if name != "TRANSLATE"}
+            processes.append(floor(relaying, FLOOR_RELAY))
             wait_for(f"http://127.0.0.1:{UPSTREAM}/health", processes[0])
             wait_for(f"http://127.0.0.1:{BASCULE}/health", processes[2])
             wait_for(f"http://127.0.0.1:{FLOOR}/health", processes[1])
+            wait_for(f"http://127.0.0.1:{FLOOR_RELAY}/health", processes[3])
             check = [sys.executable, str(KIT / "check.py"), "--kind", "responses"]
             check += ["--base", f"http://127.0.0.1:{BASCULE}", "--tool-model", "fake-tool"]
             subprocess.run(check, check=True)
             pids = processes[1].pid, processes[2].pid
             for scenario, (key, goal, what) in GOALS.items():
                 if scenario in wanted:
-                    measure(bench, scenario, key, goal, what, pids, report, missed)
+                    base = (FLOOR_RELAY, processes[3].pid) if scenario == "S3" else (FLOOR, pids[0])
+                    measure(bench, scenario, key, goal, what, base, pids[1], report, missed)
             if "store" in wanted:
                 measure_store(bench, pids, report, missed)
         finally:
@@ -145,11 +156,12 @@ def main():
         sys.exit(f"missed: {', '.join(missed)}")
 
 
-def measure(bench, scenario, key, goal, what, pids, report, missed):
+def measure(bench, scenario, key, goal, what, floor, pid, report, missed):
     extra = ["--streams", bench.args.streams] if scenario == "S5" else []
-    before = bench.run("floor", FLOOR, pids[0], scenario, *extra)
-    ours = bench.run("bascule", BASCULE, pids[1], scenario, *extra)
-    after = [] if scenario == "S5" else bench.run("floor", FLOOR, pids[0], scenario, *extra)
+    extra += ["--model", "S3=native-fake-200"] if scenario == "S3" else []
+    before = bench.run("floor", *floor, scenario, *extra)
+    ours = bench.run("bascule", BASCULE, pid, scenario, *extra)
+    after = [] if scenario == "S5" else bench.run("floor", *floor, scenario, *extra)
     base, value = median(before + after, key), median(ours, key)
     bad = sum(row["bad"] for row in ours)
     unit = "µs/request" if key.endswith("request") else "µs/delta"
