@@ -3,10 +3,22 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from bascule.protocols.responses.decoder import ResponsesDecoder
 from bascule.testing import Answer as Scripted
-from bascule.testing import ModelServer, Request, responded
+from bascule.testing import (
+    Data,
+    Eof,
+    ModelServer,
+    Reply,
+    Request,
+    Wire,
+    http_json,
+    responded,
+    responses_events,
+)
 from tests.serving import Answer, serving
 from tests.stream_rules import check_stream as check_frames
 
@@ -57,7 +69,7 @@ def call(name: str, arguments: str, call_id: str = "call_1", **more: Any) -> Jso
     }
 
 
-@pytest.mark.requirement("upstream:responses:items")
+@pytest.mark.requirement("upstream:responses:items", "upstream:responses:extensions")
 async def test_items_of_any_type_pass_with_their_members() -> None:
     search = {
         "id": "ws_up",
@@ -316,3 +328,140 @@ async def test_what_the_server_does_not_know_is_left_out_and_said() -> None:
     assert "parallel_tool_calls" not in sent
     ignored = set(answer.headers["x-bascule-ignored"].split(","))
     assert ignored == {"text.verbosity", "reasoning.effort", "parallel_tool_calls"}
+
+
+@pytest.mark.requirement("upstream:responses:extensions")
+async def test_events_of_extensions_pass_and_pings_do_not() -> None:
+    events = responses_events(message("Hi."))
+    vendor: Json = {
+        "type": "acme:progress",
+        "sequence_number": 3,
+        "percent": 50,
+        "more": {"a": [1]},
+    }
+    about: Json = {
+        "type": "acme:mood",
+        "sequence_number": 4,
+        "item_id": "msg_up",
+        "output_index": 0,
+        "mood": "good",
+    }
+    ping: Json = {"type": "ping"}
+    told = [*events[:3], vendor, ping, about, *events[3:]]
+    steps = [Data(msgspec.json.encode(event).decode(), event["type"]) for event in told]
+    script = Reply(*steps, Eof(), wire=Wire(answer="sse"))
+    async with (
+        ModelServer(script) as model,
+        serving(model.url, upstream_options=RESPONSES) as api,
+    ):
+        answer = await api.create(stream=True)
+    check_stream(answer)
+    by_type = {event["type"]: event for event in answer.events}
+    assert by_type["acme:progress"] == {**vendor, "sequence_number": 3}
+    item_id = answer.response["output"][0]["id"]
+    assert by_type["acme:mood"] == {**about, "sequence_number": 4, "item_id": item_id}
+    assert "ping" not in by_type
+
+
+@pytest.mark.requirement("upstream:responses:broken")
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        ([{"type": "response.output_text.delta", "output_index": 0, "delta": "x"}], "failed"),
+        ([{"type": "response.output_item.added", "output_index": 0}], "failed"),
+        ([{"type": "response.output_item.added", "output_index": 0, "item": {"a": 1}}], "failed"),
+        ([{"type": "error", "error": {"message": "Oh", "code": "server_error"}}], "failed"),
+        ([{"type": "error", "message": "Oh", "code": "server_error", "param": None}], "failed"),
+        ([{"error": {"code": 500, "message": "Oh"}}], "failed"),
+        (
+            [{"type": "response.failed", "response": {"error": {"code": "x", "message": "Oh"}}}],
+            "failed",
+        ),
+        (
+            [
+                {
+                    "type": "response.incomplete",
+                    "response": {"incomplete_details": {"reason": "content_filter"}},
+                }
+            ],
+            "incomplete",
+        ),
+        ([{"type": "response.completed", "response": {"output": "none"}}], "failed"),
+        ([], "failed"),
+    ],
+)
+async def test_a_broken_answer_ends_truthfully(told: list[Json], status: str) -> None:
+    begun = responses_events(message("Hi there."))[:5]
+    if told and "delta" in told[0]:
+        begun = begun[:2]
+    steps = [Data(msgspec.json.encode(event).decode()) for event in [*begun, *told]]
+    script = Reply(*steps, Eof(), wire=Wire(answer="sse"))
+    async with (
+        ModelServer(script) as model,
+        serving(model.url, upstream_options=RESPONSES) as api,
+    ):
+        answer = await api.create(stream=True)
+        stored = await api.send("GET", f"/v1/responses/{answer.response['id']}")
+    response = check_stream(answer)
+    assert response["status"] == status
+    for item in response["output"]:
+        assert item["status"] == "incomplete"
+        assert item["content"][0]["text"] == "Hi t"
+    assert stored.json["output"] == response["output"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, {"object": "response", "status": "failed", "error": {"message": "Oh"}, "output": []}),
+        (200, {"object": "response", "status": "queued", "output": []}),
+        (200, {"object": "list"}),
+        (404, {"error": {"message": "No such model", "code": "model_not_found"}}),
+    ],
+)
+async def test_a_whole_answer_that_is_none_is_an_error(status: int, body: Json) -> None:
+    async with (
+        ModelServer(http_json(status, body)) as model,
+        serving(model.url, upstream_options=RESPONSES) as api,
+    ):
+        answer = await api.create()
+    assert answer.status == (404 if status == 404 else 502)
+    assert answer.error["message"]
+
+
+async def test_what_a_server_leaves_out_is_added() -> None:
+    """llama-server never says that arguments are done; others tell of an item at the end only."""
+    made = call("f", '{"a":1}')
+    events = [
+        e for e in responses_events(made, message("Hi.")) if "arguments.done" not in e["type"]
+    ]
+    told = [e for e in events if e.get("output_index") != 1]
+    steps = [Data(msgspec.json.encode(event).decode()) for event in told]
+    script = Reply(*steps, Eof(), wire=Wire(answer="sse"))
+    async with (
+        ModelServer(script) as model,
+        serving(model.url, upstream_options=RESPONSES) as api,
+    ):
+        answer = await api.create(stream=True, tools=[{"type": "function", "name": "f"}])
+    response = check_stream(answer)
+    assert [item["type"] for item in response["output"]] == ["function_call", "message"]
+    assert answer.of_type("function_call_arguments.done")[0]["arguments"] == '{"a":1}'
+    assert "".join(e["delta"] for e in answer.of_type("output_text.delta")) == "Hi."
+
+
+async def test_a_stream_may_come_in_any_pieces() -> None:
+    events = responses_events(reasoning(), call("f", '{"a":"ü"}'), message("Héllo wörld"))
+    data = b"".join(
+        b"event: %b\ndata: %b\n\n" % (e["type"].encode(), msgspec.json.encode(e)) for e in events
+    )
+    whole: list[Any] = []
+    for size in (1, 7, 64, len(data)):
+        decoder = ResponsesDecoder()
+        found: list[Any] = []
+        for at in range(0, len(data), size):
+            found += decoder.feed(data[at : at + size])
+        found += decoder.end()
+        kinds = [type(event).__name__ for event in found]
+        whole = whole or kinds
+        assert kinds == whole
+    assert whole[-1] == "RoundEnd"
