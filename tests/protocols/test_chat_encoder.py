@@ -32,6 +32,12 @@ FLAGS = Flags(
     reasoning_replay="none",
     verbosity=True,
     image_input=True,
+    file_input="data",
+    audio_input=True,
+    logprobs=True,
+    service_tier=True,
+    prompt_cache=True,
+    end_user=True,
 )
 SCHEMA = b'{"type":"object","properties":{"b":{},"a":{}}}'
 

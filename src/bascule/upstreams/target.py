@@ -20,6 +20,8 @@ class Target:
     flags: Flags
     client: UpstreamClient
     timeouts: Timeouts
+    context_length: int | None = None
+    """Tokens that the model can hold, where that is known."""
 
     def masked(self, text: str) -> str:
         """A server's own words without the key that it was given: some repeat it in their errors."""

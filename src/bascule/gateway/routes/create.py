@@ -62,7 +62,12 @@ class CreateResponse:
         keys = presented_keys(scope["headers"]) if self._forwards_keys else ()
         target = self._router.resolve(request.model, keys[0] if keys else None)
         if request.stream:
-            sink = SseSink(writer, headers, done=self._config.server.sse_done)
+            sink = SseSink(
+                writer,
+                headers,
+                done=self._config.server.sse_done,
+                obfuscate=request.wants_obfuscation,
+            )
         else:
             sink = JsonSink(writer, headers)
         return run_turn(self._engine, request, target, owner, sink), sink

@@ -164,6 +164,8 @@ class RoundEnd(msgspec.Struct):
 
     usage: Usage | None = None
     incomplete_reason: str | None = None
+    service_tier: str | None = None
+    """The tier that the server says it used."""
 
 
 class RoundFailed(msgspec.Struct):

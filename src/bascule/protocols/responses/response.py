@@ -61,6 +61,7 @@ class Snapshot:
         "id",
         "incomplete_reason",
         "output",
+        "service_tier",
         "status",
         "usage",
     )
@@ -76,11 +77,14 @@ class Snapshot:
         self.output: Sequence[bytes] = ()
         """The items that are done, each as its JSON object."""
         self.usage: Usage | None = None
+        self.service_tier = "default"
+        """The tier that the model's server says it used."""
 
     def copy(self) -> "Snapshot":
         other = Snapshot(self.id, self.created_at, self.constant)
         for name in ("status", "completed_at", "error", "incomplete_reason", "output", "usage"):
             setattr(other, name, getattr(self, name))
+        other.service_tier = self.service_tier
         return other
 
     def encode(self) -> bytes:
@@ -101,6 +105,8 @@ class Snapshot:
                 b",".join(self.output),
                 b'],"usage":',
                 b"null" if self.usage is None else self.usage.encode(),
+                b',"service_tier":',
+                json.encode(self.service_tier),
                 b",",
                 self.constant,
                 b"}",

@@ -17,5 +17,11 @@ PROFILE = Profile(
         reasoning_replay="none",
         verbosity=False,
         image_input=True,
+        file_input="none",
+        audio_input=False,
+        logprobs=False,
+        service_tier=False,
+        prompt_cache=False,
+        end_user=False,
     ),
 )

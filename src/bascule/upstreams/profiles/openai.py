@@ -17,5 +17,11 @@ PROFILE = Profile(
         reasoning_replay="none",
         verbosity=True,
         image_input=True,
+        file_input="data",
+        audio_input=True,
+        logprobs=True,
+        service_tier=True,
+        prompt_cache=True,
+        end_user=True,
     ),
 )

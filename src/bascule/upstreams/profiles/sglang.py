@@ -18,5 +18,11 @@ PROFILE = Profile(
         reasoning_replay="reasoning_content",
         verbosity=False,
         image_input=True,
+        file_input="none",
+        audio_input=True,
+        logprobs=True,
+        service_tier=False,
+        prompt_cache=False,
+        end_user=False,
     ),
 )
