@@ -20,6 +20,7 @@ FAILED = {
 }
 
 FROM_UPSTREAM = [
+    "error--pyd-test_multimodal_tool_return_matrix-direct-url_force_download-audio-openai_responses.02",
     "error--vai-reasoning-model-temperature-error",
     "error--vr-gptoss20b-responses-function-required-501",
     "error--vr-qwen35a3b-responses-followup-tool-result-only-400",
@@ -29,9 +30,6 @@ FROM_UPSTREAM = [
 
 SENT = {
     "error--pyd-test_multimodal_tool_return_matrix-direct-url-audio-openai_responses.02": (
-        "input[3].output[0]"
-    ),
-    "error--pyd-test_multimodal_tool_return_matrix-direct-url_force_download-audio-openai_responses.02": (
         "input[3].output[0]"
     ),
 }
