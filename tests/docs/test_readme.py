@@ -11,7 +11,7 @@ from anyio.from_thread import start_blocking_portal
 
 from bascule.config import load
 from bascule.gateway.serve import check, make_client
-from bascule.protocols.responses import door
+from bascule.protocols import capabilities
 from bascule.testing.demo import demo_server
 from bascule.tools.all import all_handlers
 from tests.docs.blocks import blocks
@@ -135,5 +135,7 @@ def test_what_it_says_of_the_request_is_what_the_door_does() -> None:
     table = {
         line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("| ")
     }
-    for name in door._HONOURED:
-        assert f"`{name}`" in table["honoured"], name
+    for name, row in capabilities.FIELDS.items():
+        place = "refused" if row.chat.always("refused") else "honoured"
+        line = next(line for start, line in table.items() if start.startswith(place))
+        assert f"`{name}`" in line, name

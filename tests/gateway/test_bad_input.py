@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bascule.protocols import json
+from bascule.protocols import capabilities, json
 from bascule.protocols.errors import ApiError
 from bascule.protocols.responses import door
 from bascule.testing import ModelServer
@@ -103,7 +103,7 @@ _anything = st.recursive(
     ),
     max_leaves=6,
 )
-_FIELDS = [*door._HONOURED, *door._REFUSED, "client_metadata"]
+_FIELDS = [*capabilities.FIELDS, "client_metadata"]
 
 
 @given(st.dictionaries(st.sampled_from(_FIELDS), _anything, max_size=5))
@@ -143,7 +143,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "file": (
         {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]},
-        "input[0].content[0].type",
+        "input[0].content[0].file_id",
     ),
     "call without id": ({"input": [{"type": "function_call"}]}, "input[0].call_id"),
     "orphan output": (
@@ -156,7 +156,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
                 {"type": "function_call_output", "call_id": "x", "output": [{"type": "input_file"}]}
             ]
         },
-        "input[0].output[0].type",
+        "input[0].output[0].file_data",
     ),
     "result of an image by file id": (
         {

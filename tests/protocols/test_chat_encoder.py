@@ -35,6 +35,12 @@ FLAGS = Flags(
     hosted_tools=(),
     custom_tools=False,
     encrypted_reasoning=False,
+    file_input="data",
+    audio_input=True,
+    logprobs=True,
+    service_tier=True,
+    prompt_cache=True,
+    end_user=True,
 )
 SCHEMA = b'{"type":"object","properties":{"b":{},"a":{}}}'
 

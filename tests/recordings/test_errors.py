@@ -20,6 +20,7 @@ FAILED = {
 }
 
 FROM_UPSTREAM = [
+    "error--pyd-test_multimodal_tool_return_matrix-direct-url_force_download-audio-openai_responses.02",
     "error--vai-reasoning-model-temperature-error",
     "error--vr-gptoss20b-responses-function-required-501",
     "error--vr-qwen35a3b-responses-followup-tool-result-only-400",
@@ -29,14 +30,11 @@ FROM_UPSTREAM = [
 
 SENT = {
     "error--pyd-test_multimodal_tool_return_matrix-direct-url-audio-openai_responses.02": (
-        "input[3].output[0].type"
-    ),
-    "error--pyd-test_multimodal_tool_return_matrix-direct-url_force_download-audio-openai_responses.02": (
-        "input[3].output[0].type"
+        "input[3].output[0]"
     ),
 }
-"""Bad requests, and the place that the gateway names: it takes no files in tool outputs at all, where
-OpenAI refuses these files only."""
+"""Bad requests, and the place that the gateway names: a Chat server takes no files
+by their URL, where OpenAI refuses these files only."""
 
 TOOL_CHOICE = "error--vr-tool-function-tool_loop-step2-tool_choice-without-tools-400"
 

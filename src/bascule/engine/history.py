@@ -59,7 +59,7 @@ class Flattener:
     def _takes(self, item: Item) -> bool:
         """Whether the server is given the item as it is."""
         handler = self._handlers.for_item(item.type)
-        if handler is None or "function" in handler.types:
+        if handler is None or not handler.types or "function" in handler.types:
             return True
         return any(self._surface.takes(type_, known=True) for type_ in handler.types)
 

@@ -50,12 +50,18 @@ class TurnState(msgspec.Struct, kw_only=True):
     sequence_number: int = 0
     next_index: int = 0
     usage: Usage | None = None
+    service_tier: str = "default"
     output: list[OutputItem] = []
     model_items: list[Flat] = []
     """The history as the next round's model will see it."""
     declared: list[msgspec.Raw] = []
     """Tools that calls of this turn declared."""
     suspended: list[SuspendedCall] = []
+
+    def set_tier(self, used: str | None) -> None:
+        """The tier that the server says it used; `fast` is shown as `priority`."""
+        if used is not None:
+            self.service_tier = "priority" if used == "fast" else used
 
     def add_usage(self, usage: Usage | None) -> None:
         if usage is not None:

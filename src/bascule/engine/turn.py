@@ -12,6 +12,7 @@ import structlog
 from msgspec import Raw
 
 from bascule.engine.accumulator import Accumulator, RoundCall, flat_call
+from bascule.engine.call_limit import CallLimit
 from bascule.engine.chain import NO_CHAIN, load_chain, make_commit
 from bascule.engine.decide import LoopDecision, Step, classify_round
 from bascule.engine.engine import NAME_LIMIT, Engine
@@ -19,11 +20,13 @@ from bascule.engine.history import Flattener
 from bascule.engine.inference import Inference
 from bascule.engine.sinks import Notes, Sink
 from bascule.engine.state import Continuation, Origin, OutputItem, TurnState
+from bascule.engine.truncation import fitted
 from bascule.protocols import json
 from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.function import WireChoice
 from bascule.protocols.ids import mint
 from bascule.protocols.responses import door
+from bascule.protocols.responses.echo import echo
 from bascule.protocols.responses.events import (
     ErrorEvent,
     Event,
@@ -93,9 +96,11 @@ class _Turn:
         self._plan: ToolPlan = EMPTY
         self._choice = WireChoice()
         self._snapshot: Snapshot | None = None
-        self._notes = Notes(list(request.ignored), [])
+        # A server that speaks Responses is given the fields that nobody here knows.
+        self._notes = Notes([] if target.surface.items else list(request.ignored), [])
         self._begun = False
         self._running: list[RoundCall] = []
+        self._limit = CallLimit(request.max_tool_calls)
         self._suspended: list[SuspendedCall] = []
         self._writing: asyncio.Future[None] | None = None
         self._ended = False
@@ -155,7 +160,7 @@ class _Turn:
         self._snapshot = Snapshot(
             self.state.response_id,
             self.state.created_at,
-            door.echo(request, request.model, self._plan.echo),
+            echo(request, request.model, self._plan.echo),
         )
 
     async def _plan_for(self, request: TurnRequest) -> ToolPlan:
@@ -210,7 +215,7 @@ class _Turn:
             return LoopDecision(Step.CONTINUE)
         answers = {self._answer_key(item): item for item in self._request.input}
         self._begin()
-        self._accumulator.begin_round(self._plan.registry.lookup, _nothing_refused, self._route)
+        self._accumulator.begin_round(self._plan.registry.lookup, lambda _: False, self._route)
         for call in suspended:
             await self._resume(call, [answers[key] for key in call.awaits])
         return await self._settle()
@@ -227,6 +232,7 @@ class _Turn:
         context = self._context()
         executor, call = binding.executor, suspended.call
         self._running.append(round_call)
+        self._limit.resumed()
         self.scheduler.start(
             call,
             binding,
@@ -244,14 +250,18 @@ class _Turn:
         encoded = target.protocol.encode_request(
             request,
             model=target.model,
-            items=self.state.model_items,
+            items=fitted(
+                self.state.model_items, request, target, tools, None if self._begun else self._notes
+            ),
             tools=tools,
             choice=self._choice,
             flags=target.flags,
         )
         if not self._begun:
             self._notes.ignored += encoded.ignored
-        decoder = target.protocol.decoder(summarise=request.reasoning.summary is not None)
+        decoder = target.protocol.decoder(
+            summarise=request.reasoning.asked_summary is not None, logprobs=request.wants_logprobs
+        )
         self._accumulator.begin_round(self._plan.registry.lookup, self._is_refused, self._route)
         inference = Inference(target, decoder, opened=self._begin, feed=self._accumulator.feed)
         await inference.run(encoded.body, self._sink)
@@ -264,6 +274,7 @@ class _Turn:
         self.state.add_usage(end.usage)
         if self._snapshot is not None and end.members:
             self._snapshot.extra = end.members
+        self.state.set_tier(end.service_tier)
         # A choice that is fulfilled must not force the next round too, or the loop never ends.
         self._choice = WireChoice(allowed=self._choice.allowed)
 
@@ -280,7 +291,7 @@ class _Turn:
             return
         self._running.append(call)
         binding = entry.ownership.binding
-        if binding is None:
+        if binding is None or not self._limit.admits(call):
             return
         self.scheduler.submit(
             call.call, binding, self._context(), lambda outcome: self._show(call, outcome)
@@ -320,11 +331,11 @@ class _Turn:
         outcomes: dict[RoundCall, Outcome] = {}
         for call in self._running:
             entry = call.entry
-            if entry is not None and entry.ownership.binding is not None:
+            bound = entry is not None and entry.ownership.binding is not None
+            if bound and not self._limit.is_beyond(call):
                 outcomes[call] = next(results)
             else:
-                outcome = Failed(message="This server has no executor for the tool.")
-                outcomes[call] = outcome
+                outcomes[call] = outcome = self._limit.refusal(call)
                 self._accumulator.finish_call(call, outcome)
         self._running = []
         return outcomes
@@ -403,6 +414,7 @@ class _Turn:
         snapshot.status = status
         snapshot.output = [bytes(item.data) for item in sorted(self.state.output, key=_by_index)]
         snapshot.usage = self.state.usage
+        snapshot.service_tier = self.state.service_tier
         return snapshot
 
     async def _finish(
@@ -469,8 +481,7 @@ class _Turn:
     async def abandon(self) -> None:
         """The client has gone: what there is, is kept as cancelled."""
         await self.stop_calls()
-        if self._writing is not None:
-            # It was over but for the client's hearing of it.
+        if self._writing is not None:  # it was over but for the client's hearing of it
             await asyncio.wait([self._writing])
             if (fault := self._writing.exception()) is not None:
                 _log.error("a turn could not be stored", exc_info=fault)
@@ -495,7 +506,3 @@ def _is_client(call: RoundCall) -> bool:
 
 def _by_index(item: OutputItem) -> int:
     return item.index
-
-
-def _nothing_refused(_: str) -> bool:
-    return False

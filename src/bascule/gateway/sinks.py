@@ -7,7 +7,7 @@ from typing import Final
 from bascule.engine.sinks import Notes, Source
 from bascule.gateway.push import HeaderList, SendWriter
 from bascule.protocols.errors import ApiError
-from bascule.protocols.responses import door
+from bascule.protocols.responses import door, obfuscation
 from bascule.protocols.responses.events import Event, ResponseEvent
 
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -46,10 +46,14 @@ class SseSink:
 
     streams = True
 
-    def __init__(self, writer: SendWriter, headers: HeaderList, *, done: bool) -> None:
+    def __init__(
+        self, writer: SendWriter, headers: HeaderList, *, done: bool, obfuscate: bool = False
+    ) -> None:
+        """`done` ends the stream with [DONE], `obfuscate` pads its deltas."""
         self._writer = writer
         self._headers = headers
         self._done = done
+        self._encode = obfuscation.encode if obfuscate else door.encode
         self._source: Source | None = None
         self._paused = False
         self._quiet = False
@@ -68,7 +72,7 @@ class SseSink:
 
     def emit(self, batch: Sequence[Event]) -> None:
         self._quiet = False
-        self._writer.write(door.encode(batch))
+        self._writer.write(self._encode(batch))
 
     def close(self) -> None:
         self.leave()

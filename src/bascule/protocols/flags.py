@@ -37,6 +37,18 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """On Responses: custom tools are known; else they become functions."""
     encrypted_reasoning: bool
     """On Responses: `include: ["reasoning.encrypted_content"]` is understood."""
+    file_input: Literal["data", "url", "none"]
+    """File parts are understood: with their data, or with a URL in its place too."""
+    audio_input: bool
+    """Audio parts are understood."""
+    logprobs: bool
+    """`logprobs` and `top_logprobs` are understood."""
+    service_tier: bool
+    """The field is understood."""
+    prompt_cache: bool
+    """`prompt_cache_key` and `prompt_cache_retention` are understood."""
+    end_user: bool
+    """`safety_identifier` and `user` are understood."""
 
 
 def override(flags: Flags, changes: dict[str, Any]) -> Flags:

@@ -3,14 +3,36 @@
 from typing import Any
 
 from bascule.toolkit.handler import Handlers, ToolHandler
+from bascule.tools.agent_message import AgentMessageHandler
+from bascule.tools.apply_patch import ApplyPatchHandler
+from bascule.tools.code_interpreter import CodeInterpreterHandler
+from bascule.tools.computer import ComputerHandler
 from bascule.tools.custom import CustomHandler
+from bascule.tools.file_search import FileSearchHandler
 from bascule.tools.function import FunctionHandler
-from bascule.tools.hosted import HostedHandler
+from bascule.tools.image_generation import ImageGenerationHandler
+from bascule.tools.local_shell import LocalShellHandler
+from bascule.tools.mcp import McpHandler
+from bascule.tools.refused_items import RefusedItems
+from bascule.tools.shell import ShellHandler
+from bascule.tools.tool_search import ToolSearchHandler
+from bascule.tools.web_search import WebSearchHandler
 
 HANDLERS: list[ToolHandler[Any]] = [
     FunctionHandler(),
     CustomHandler(),
-    HostedHandler(),
+    WebSearchHandler(),
+    FileSearchHandler(),
+    CodeInterpreterHandler(),
+    ImageGenerationHandler(),
+    McpHandler(),
+    ShellHandler(),
+    ApplyPatchHandler(),
+    LocalShellHandler(),
+    ComputerHandler(),
+    ToolSearchHandler(),
+    AgentMessageHandler(),
+    RefusedItems(),
 ]
 
 

@@ -73,11 +73,11 @@ class FunctionHandler(ToolHandler[FunctionParams]):
         return item.view(FunctionCallOutput).call_id
 
 
-_OUTPUT_PARTS = frozenset({"input_text", "input_image", "output_text"})
+_OUTPUT_PARTS = frozenset({"input_text", "input_image", "input_file", "output_text"})
 
 
 def check_output(output: str | list[Part], param: str) -> None:
-    """An output is a string or a list of text and images. Raises ApiError 400."""
+    """An output is a string or a list of text, images and files. Raises ApiError 400."""
     if isinstance(output, str):
         return
     for i, part in enumerate(output):

@@ -21,6 +21,8 @@ class Target:
     client: UpstreamClient
     timeouts: Timeouts
     surface: ModelSurface
+    context_length: int | None = None
+    """Tokens that the model can hold, where that is known."""
 
     def masked(self, text: str) -> str:
         """A server's own words without the key that it was given: some repeat it in their errors."""

@@ -66,8 +66,10 @@ class CreateResponse:
         if not done and await may_relay(self._engine, request, target):
             relay = Relay(target, writer, headers)
             return relay.run(body, scope["headers"]), _nothing_to_leave
-        streams = request.stream
-        sink = SseSink(writer, headers, done=done) if streams else JsonSink(writer, headers)
+        if request.stream:
+            sink = SseSink(writer, headers, done=done, obfuscate=request.wants_obfuscation)
+        else:
+            sink = JsonSink(writer, headers)
         return run_turn(self._engine, request, target, owner, sink), sink.leave
 
     def _check_running(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from bascule.protocols import json
+from bascule.protocols.chat.logprobs import token_logprob
 from bascule.protocols.errors import ApiError
 from bascule.protocols.responses.builder import ItemBuilder
 from bascule.protocols.responses.events import RoundEnd, RoundEvent, RoundFailed
@@ -43,6 +44,7 @@ class _Choice(msgspec.Struct, gc=False):
     delta: _Delta | None = None
     message: _Delta | None = None
     finish_reason: str | None = None
+    logprobs: Any = None
 
 
 class _PromptDetails(msgspec.Struct, gc=False):
@@ -68,6 +70,7 @@ class _Usage(msgspec.Struct, gc=False):
 class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
+    service_tier: Any = None
     error: Any = None
 
 
@@ -86,10 +89,13 @@ class ChatDecoder:
     which everything is ignored.
     """
 
-    def __init__(self, *, summarise: bool = False) -> None:
+    def __init__(self, *, summarise: bool = False, logprobs: bool = False) -> None:
+        """`logprobs` shows those of the text, for clients that asked for them."""
         self._sse = SseReader()
         self._build = ItemBuilder(summarise=summarise)
+        self._logprobs = logprobs
         self._usage: _Usage | None = None
+        self._tier: str | None = None
         self._finish: str | None = None
         self._marked = False
         self._over = False
@@ -160,7 +166,7 @@ class ChatDecoder:
         self._over = True
         reason = _INCOMPLETE.get(self._finish or "")
         self._build.close(cut=reason is not None)
-        self._build.out.append(RoundEnd(_usage(self._usage), reason))
+        self._build.out.append(RoundEnd(_usage(self._usage), reason, service_tier=self._tier))
 
     def _chunk(self, name: bytes, payload: bytes) -> None:
         try:
@@ -171,14 +177,16 @@ class ChatDecoder:
             raise in_stream_error(chunk.error, payload)
         if chunk.usage is not None:
             self._usage = chunk.usage
+        if self._tier is None and chunk.service_tier and isinstance(chunk.service_tier, str):
+            self._tier = chunk.service_tier
         for choice in chunk.choices or ():
             if choice.index:
                 continue  # n is never asked for; another choice has no place in one response
             delta = choice.delta
             if delta is not None:
-                self._delta(delta)
+                self._delta(delta, choice.logprobs)
             elif choice.message is not None:
-                self._delta(choice.message)
+                self._delta(choice.message, choice.logprobs)
                 self._marked = True
             if choice.finish_reason:
                 self._finish = self._finish or choice.finish_reason
@@ -186,8 +194,10 @@ class ChatDecoder:
                 if choice.finish_reason == "error":
                     raise _broken("ended its answer with finish_reason 'error'")
 
-    def _delta(self, delta: _Delta) -> None:
+    def _delta(self, delta: _Delta, logprobs: Any) -> None:
         build = self._build
+        if logprobs is not None and self._logprobs:
+            self._note_logprobs(delta, logprobs)
         thought = delta.reasoning_content or delta.reasoning or delta.reasoning_text
         if thought or delta.reasoning_details:
             self._thought(thought, delta.reasoning_details)
@@ -199,6 +209,15 @@ class ChatDecoder:
                 self._parts(content)
         if delta.tool_calls or delta.refusal or delta.annotations or delta.function_call:
             self._rest(delta)
+
+    def _note_logprobs(self, delta: _Delta, logprobs: Any) -> None:
+        """Those of the text: a chunk of reasoning or of a call may have some of its own."""
+        silent = not delta.content
+        if silent and (delta.tool_calls or delta.reasoning_content or delta.reasoning):
+            return
+        tokens = (json.as_object(logprobs) or {}).get("content")
+        if isinstance(tokens, list) and tokens:
+            self._build.logprobs(list(map(token_logprob, cast("list[Any]", tokens))))
 
     def _thought(self, text: str | None, details: list[dict[str, Any]] | None) -> None:
         if details:

@@ -11,7 +11,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from bascule.protocols import json
+from bascule.protocols import capabilities, json
+from bascule.protocols.chat.parts import (
+    PartRefused,
+    encode_part,
+    is_media,
+    part_text,
+    place_of,
+)
 from bascule.protocols.errors import invalid
 from bascule.protocols.flags import Flags
 from bascule.protocols.function import FunctionSpec, Offered, WireChoice
@@ -23,7 +30,7 @@ from bascule.protocols.responses.items import (
     Part,
     Thought,
 )
-from bascule.protocols.responses.request import TextFormat, TurnRequest
+from bascule.protocols.responses.request import LOGPROBS, TextFormat, TurnRequest
 
 
 class _Named(msgspec.Struct):
@@ -108,14 +115,16 @@ def encode_request(
 ) -> Encoded:
     """The request body of one round. `tools` comes from encode_tools, empty if there are none.
 
-    Raises ApiError 400 for what the server cannot be given: images it does not see, an output for
-    a call that is not there, a call without output.
+    Raises ApiError 400 for what the server cannot be given: fields that Chat has no place for, images
+    it does not see, an output for a call that is not there, a call without output.
     """
+    capabilities.check_fields(request.passed, "chat")
     ignored: list[str] = []
-    fields: dict[str, Any] = {
-        "model": model,
-        "messages": _Messages(flags).build(request.instructions, items),
-    }
+    try:
+        messages = _Messages(flags).build(request.instructions, items)
+    except PartRefused as e:
+        raise invalid(str(e), place_of(e.part, request.input), "unsupported_value") from None
+    fields: dict[str, Any] = {"model": model, "messages": messages}
     if tools:
         fields["tools"] = Raw(tools)
         _choose(fields, choice, flags)
@@ -127,6 +136,8 @@ def encode_request(
         fields["temperature"] = request.temperature
     if request.top_p is not None:
         fields["top_p"] = request.top_p
+    _passed(fields, request, flags, ignored)
+    _logprobs(fields, request, flags, ignored)
     _text(fields, request, flags, ignored)
     _reasoning(fields, request, flags, ignored)
     if request.stream:
@@ -141,10 +152,37 @@ def _parallel(
 ) -> None:
     if request.parallel_tool_calls is None:
         return
-    if flags.parallel_tool_calls:
+    row = capabilities.FIELDS["parallel_tool_calls"]
+    if capabilities.verdict(row, "chat", flags) == "honoured":
         fields["parallel_tool_calls"] = request.parallel_tool_calls
     elif not request.parallel_tool_calls:  # true is what such a server does anyway
         ignored.append("parallel_tool_calls")
+
+
+def _passed(fields: dict[str, Any], request: TurnRequest, flags: Flags, ignored: list[str]) -> None:
+    """Fields that are the same on both protocols."""
+    for name in request.passed:
+        row = capabilities.FIELDS[name]
+        if capabilities.verdict(row, "chat", flags) == "honoured":
+            fields[name] = request.raw[name]
+        elif not capabilities.asks_for_nothing(row, request.raw[name]):
+            ignored.append(name)
+
+
+def _logprobs(
+    fields: dict[str, Any], request: TurnRequest, flags: Flags, ignored: list[str]
+) -> None:
+    row = capabilities.FIELDS["top_logprobs"]
+    known = capabilities.verdict(row, "chat", flags) == "honoured"
+    if known and request.wants_logprobs:
+        fields["logprobs"] = True
+        if request.top_logprobs:
+            fields["top_logprobs"] = request.top_logprobs
+        return
+    if request.wants_logprobs:
+        ignored.append(f"include[{request.include.index(LOGPROBS)}]")
+    if request.top_logprobs:
+        ignored.append("top_logprobs")
 
 
 def _choose(fields: dict[str, Any], choice: WireChoice, flags: Flags) -> None:
@@ -163,7 +201,9 @@ def _choose(fields: dict[str, Any], choice: WireChoice, flags: Flags) -> None:
 def _text(fields: dict[str, Any], request: TurnRequest, flags: Flags, ignored: list[str]) -> None:
     form = request.text.format
     if form is not None and form.type != "text":
-        if form.type == "json_schema" and not flags.structured_output:
+        row = capabilities.OPTIONS["text.format"]
+        verdict = capabilities.verdict(row, "chat", flags)
+        if form.type == "json_schema" and verdict == "refused":
             raise invalid(
                 "The model's server cannot hold its output to a JSON schema.",
                 "text.format",
@@ -171,7 +211,8 @@ def _text(fields: dict[str, Any], request: TurnRequest, flags: Flags, ignored: l
             )
         fields["response_format"] = _response_format(form)
     if request.text.verbosity is not None:
-        if flags.verbosity:
+        row = capabilities.OPTIONS["text.verbosity"]
+        if capabilities.verdict(row, "chat", flags) == "honoured":
             fields["verbosity"] = request.text.verbosity
         else:
             ignored.append("text.verbosity")
@@ -192,6 +233,11 @@ def _response_format(form: TextFormat) -> dict[str, Any]:
 def _reasoning(
     fields: dict[str, Any], request: TurnRequest, flags: Flags, ignored: list[str]
 ) -> None:
+    for name in ("context", "mode"):
+        value = getattr(request.reasoning, name)
+        row = capabilities.OPTIONS[f"reasoning.{name}"]
+        if value is not None and not capabilities.asks_for_nothing(row, json.encode(value)):
+            ignored.append(row.name)
     effort = request.reasoning.effort
     if effort is None:
         return
@@ -214,7 +260,7 @@ class _Messages:
         self._waiting: dict[str, None] = {}
         self._answered: set[str] = set()
         self._later: list[_Message] = []
-        self._images: list[dict[str, Any]] = []
+        self._media: list[dict[str, Any]] = []
         self._thought: Thought | None = None
 
     def build(self, instructions: str | None, items: Iterable[Flat]) -> list[_Message]:
@@ -257,10 +303,12 @@ class _Messages:
         self._done.append(message)
 
     def _assistant_text(self, item: Message) -> None:
-        if not isinstance(item.content, str) and any(p.type == "input_image" for p in item.content):
-            raise invalid(
-                "An assistant's message cannot hold images.", "input", code="unsupported_value"
-            )
+        if not isinstance(item.content, str):
+            for part in item.content:
+                if is_media(part):
+                    raise PartRefused(
+                        "An assistant's message cannot hold images, files or audio.", part
+                    )
         text = _plain(item.content)
         if self._waiting and self._assistant is not None:
             # Servers want results right behind the calls: the text joins the message before.
@@ -329,11 +377,11 @@ class _Messages:
             text = output
         else:
             text = _plain(output)
-            images = [part for part in output if part.type == "input_image"]
-            if images:
-                text = text or "(image below)"
-                label = {"type": "text", "text": f"Images returned by tool call {call_id}:"}
-                self._images += [label, *map(self._image, images)]
+            media = [part for part in output if is_media(part)]
+            if media:
+                text = text or _below(media)
+                self._media.append({"type": "text", "text": _label(media, call_id)})
+                self._media += [encode_part(part, self._flags) for part in media]
         self._done.append(_Message("tool", text, tool_call_id=call_id))
         if not self._waiting and self._later:
             self._flush_results()
@@ -343,9 +391,9 @@ class _Messages:
         if self._answered:
             self._assistant = None
             self._answered = set()
-        if self._images:
-            self._done.append(_Message("user", self._images))
-            self._images = []
+        if self._media:
+            self._done.append(_Message("user", self._media))
+            self._media = []
         if self._later and not self._waiting:
             self._done += self._later
             self._later = []
@@ -353,35 +401,26 @@ class _Messages:
     def _content(self, content: str | list[Part]) -> str | list[dict[str, Any]]:
         if isinstance(content, str):
             return content
-        if len(content) == 1 and content[0].type != "input_image":
-            return _part_text(content[0])
-        if all(part.type != "input_image" for part in content):
-            return [{"type": "text", "text": _part_text(part)} for part in content]
-        return [
-            self._image(part)
-            if part.type == "input_image"
-            else {"type": "text", "text": _part_text(part)}
-            for part in content
-        ]
-
-    def _image(self, part: Part) -> dict[str, Any]:
-        if not self._flags.image_input:
-            raise invalid(
-                "The model's server does not take images.", "input", code="unsupported_value"
-            )
-        image: dict[str, Any] = {"url": part.image_url}
-        if part.detail is not None:
-            image["detail"] = part.detail
-        return {"type": "image_url", "image_url": image}
+        if len(content) == 1 and not is_media(content[0]):
+            return part_text(content[0])
+        return [encode_part(part, self._flags) for part in content]
 
 
-def _part_text(part: Part) -> str:
-    return part.text or part.refusal or ""
+def _below(media: Sequence[Part]) -> str:
+    return "(image below)" if _all_images(media) else "(files below)"
+
+
+def _label(media: Sequence[Part], call_id: str) -> str:
+    return f"{'Images' if _all_images(media) else 'Files'} returned by tool call {call_id}:"
+
+
+def _all_images(media: Sequence[Part]) -> bool:
+    return all(part.image_url is not None for part in media)
 
 
 def _plain(content: str | list[Part]) -> str:
     if isinstance(content, str):
         return content
     if len(content) == 1:
-        return _part_text(content[0])
-    return "".join(map(_part_text, content))
+        return part_text(content[0])
+    return "".join(map(part_text, content))

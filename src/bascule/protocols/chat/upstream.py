@@ -39,8 +39,8 @@ class ChatUpstream:
             request, model=model, items=items, tools=tools, choice=choice, flags=flags
         )
 
-    def decoder(self, *, summarise: bool) -> ChatDecoder:
-        return ChatDecoder(summarise=summarise)
+    def decoder(self, *, summarise: bool, logprobs: bool) -> ChatDecoder:
+        return ChatDecoder(summarise=summarise, logprobs=logprobs)
 
     def http_error(self, status: int, body: bytes, retry_after: str | None) -> ApiError:
         return http_error(status, body, retry_after)

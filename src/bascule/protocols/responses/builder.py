@@ -42,7 +42,7 @@ from bascule.protocols.responses.items import (
 class _Message:
     """An open message; its last part may be open too."""
 
-    __slots__ = ("annotations", "chunks", "content", "index", "open")
+    __slots__ = ("annotations", "chunks", "content", "index", "logprobs", "open")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -50,6 +50,7 @@ class _Message:
         self.open: str | None = None
         self.chunks: list[str] = []
         self.annotations: list[Any] = []
+        self.logprobs: list[Any] = []
 
 
 class _Reasoning:
@@ -93,6 +94,7 @@ class ItemBuilder:
         self._reasoning: _Reasoning | None = None
         self._calls: dict[object, _Call] = {}
         self._call_ids: set[str] = set()
+        self._logprobs: list[Any] = []
 
     def _index(self) -> int:
         index = self._next
@@ -106,7 +108,16 @@ class ItemBuilder:
         if message is None or message.open != "text":
             message = self._open_part("text")
         message.chunks.append(delta)
-        self.out.append(OutputTextDelta(-1, "", message.index, len(message.content), delta))
+        event = OutputTextDelta(-1, "", message.index, len(message.content), delta)
+        if self._logprobs:
+            event.logprobs = self._logprobs
+            message.logprobs += self._logprobs
+            self._logprobs = []
+        self.out.append(event)
+
+    def logprobs(self, tokens: list[Any]) -> None:
+        """Log probabilities of the text that comes next, or of half a character before it."""
+        self._logprobs += tokens
 
     def refusal(self, delta: str) -> None:
         message = self._message
@@ -144,8 +155,10 @@ class ItemBuilder:
         text = "".join(message.chunks)
         at = len(message.content)
         if message.open == "text":
-            part = OutputText(text, message.annotations)
-            self.out.append(OutputTextDone(-1, "", message.index, at, text))
+            tokens = message.logprobs + self._logprobs
+            part = OutputText(text, message.annotations, tokens)
+            self.out.append(OutputTextDone(-1, "", message.index, at, text, tokens))
+            self._logprobs = []
         elif message.open == "refusal":
             part = Refusal(text)
             self.out.append(RefusalDone(-1, "", message.index, at, text))
@@ -156,6 +169,7 @@ class ItemBuilder:
         message.open = None
         message.chunks = []
         message.annotations = []
+        message.logprobs = []
 
     def _close_message(self, status: ItemStatus = "completed") -> None:
         message = self._message

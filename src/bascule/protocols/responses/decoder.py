@@ -269,7 +269,8 @@ class ResponsesDecoder:
             for name, raw in response.items()
             if name not in MEMBERS and not json.is_null(raw)
         }
-        self._out.append(RoundEnd(_counted(response.get("usage")), reason, extra))
+        tier = _text(response.get("service_tier")) or None
+        self._out.append(RoundEnd(_counted(response.get("usage")), reason, extra, tier))
 
     def _close(self, status: str) -> None:
         for life in self._lives:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from bascule.protocols import json
+from bascule.protocols import capabilities, json
 from bascule.protocols.errors import invalid
 from bascule.protocols.flags import Flags
 from bascule.protocols.function import FunctionSpec, Offered, WireChoice
@@ -70,6 +70,7 @@ def encode_request(
 
     Raises ApiError 400 for a call without its output, and for what the server cannot be given.
     """
+    capabilities.check_fields(request.passed, "responses")
     ignored: list[str] = []
     fields: dict[str, Any] = {"model": model}
     fields |= {name: raw for name, raw in request.raw.items() if name not in _OWN}
@@ -106,21 +107,26 @@ def is_understood(request: TurnRequest, flags: Flags) -> bool:
 def _adapt(fields: dict[str, Any], request: TurnRequest, flags: Flags, ignored: list[str]) -> None:
     """Leave out what the server does not know. Raises ApiError 400 for a form that it cannot hold
     its output to."""
-    if request.parallel_tool_calls is not None and not flags.parallel_tool_calls:
+    if request.parallel_tool_calls is not None and not _knows("parallel_tool_calls", flags):
         del fields["parallel_tool_calls"]
         if not request.parallel_tool_calls:  # true is what such a server does anyway
             ignored.append("parallel_tool_calls")
     form = request.text.format
-    if form is not None and form.type == "json_schema" and not flags.structured_output:
+    if form is not None and form.type == "json_schema" and not _knows("text.format", flags):
         raise invalid(
             "The model's server cannot hold its output to a JSON schema.",
             "text.format",
             code="unsupported_value",
         )
-    if request.text.verbosity is not None and not flags.verbosity:
+    if request.text.verbosity is not None and not _knows("text.verbosity", flags):
         _leave_out(fields, "text", "verbosity", ignored)
-    if request.reasoning.effort is not None and flags.reasoning_effort != "reasoning_effort":
+    if request.reasoning.effort is not None and not _knows("reasoning.effort", flags):
         _leave_out(fields, "reasoning", "effort", ignored)
+
+
+def _knows(name: str, flags: Flags) -> bool:
+    row = capabilities.FIELDS.get(name) or capabilities.OPTIONS[name]
+    return capabilities.verdict(row, "responses", flags) == "honoured"
 
 
 def _leave_out(fields: dict[str, Any], name: str, member: str, ignored: list[str]) -> None:

@@ -174,6 +174,8 @@ class RoundEnd(msgspec.Struct):
     incomplete_reason: str | None = None
     members: dict[str, msgspec.Raw] = {}
     """What a server that speaks Responses said of its response that nobody here knows."""
+    service_tier: str | None = None
+    """The tier that the server says it used."""
 
 
 class RoundFailed(msgspec.Struct):

@@ -23,6 +23,13 @@ class _Head(msgspec.Struct):
     role: msgspec.Raw = msgspec.Raw()
 
 
+class Audio(msgspec.Struct, gc=False):
+    """What an `input_audio` part holds: base64, and its format, such as `wav` or `mp3`."""
+
+    data: str
+    format: str
+
+
 class Part(msgspec.Struct, omit_defaults=True, gc=False):
     """A content part of any type; `type` says which of the fields count."""
 
@@ -35,6 +42,7 @@ class Part(msgspec.Struct, omit_defaults=True, gc=False):
     file_data: str | None = None
     file_url: str | None = None
     filename: str | None = None
+    input_audio: Audio | None = None
 
 
 class Message(msgspec.Struct, tag_field="type", tag="message", omit_defaults=True, gc=False):

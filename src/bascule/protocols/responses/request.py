@@ -9,6 +9,8 @@ from bascule.protocols.responses.items import Item
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Mode = Literal["auto", "none", "required"]
+Summary = Literal["auto", "concise", "detailed"]
+Tier = Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"]
 
 
 class ToolRef(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,12 +47,25 @@ class TextOptions(msgspec.Struct):
 
 class ReasoningOptions(msgspec.Struct):
     effort: Effort | None = None
-    summary: Literal["auto", "concise", "detailed"] | None = None
+    summary: Summary | None = None
+    generate_summary: Summary | None = None
+    """An old name of `summary`."""
+    context: Literal["auto", "current_turn", "all_turns"] | None = None
+    mode: Literal["standard", "pro"] | None = None
+
+    @property
+    def asked_summary(self) -> Summary | None:
+        return self.summary or self.generate_summary
+
+
+class StreamOptions(msgspec.Struct):
+    include_obfuscation: bool | None = None
 
 
 _list = json.decoder(list[msgspec.Raw])
 
 ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
+LOGPROBS: Final = "message.output_text.logprobs"
 
 
 class TurnRequest(msgspec.Struct, kw_only=True):
@@ -65,14 +80,20 @@ class TurnRequest(msgspec.Struct, kw_only=True):
     include: tuple[str, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     parallel_tool_calls: bool | None = None
+    max_tool_calls: int | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
+    top_logprobs: int | None = None
+    truncation: Literal["auto", "disabled"] = "disabled"
+    stream_options: StreamOptions | None = None
     text: TextOptions = msgspec.field(default_factory=TextOptions)
     reasoning: ReasoningOptions = msgspec.field(default_factory=ReasoningOptions)
     metadata: dict[str, str] | None = None
     ignored: tuple[str, ...] = ()
     """JSON paths of fields that were tolerated."""
+    passed: tuple[str, ...] = ()
+    """Fields that are for the model's server: its protocol and profile say what becomes of them."""
     raw: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
 
     def tools(self) -> list[msgspec.Raw]:
@@ -83,3 +104,11 @@ class TurnRequest(msgspec.Struct, kw_only=True):
     @property
     def wants_encrypted_reasoning(self) -> bool:
         return ENCRYPTED_REASONING in self.include
+
+    @property
+    def wants_logprobs(self) -> bool:
+        return LOGPROBS in self.include
+
+    @property
+    def wants_obfuscation(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_obfuscation is True

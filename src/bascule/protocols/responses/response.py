@@ -81,6 +81,7 @@ class Snapshot:
         "id",
         "incomplete_reason",
         "output",
+        "service_tier",
         "status",
         "usage",
     )
@@ -98,11 +99,14 @@ class Snapshot:
         self.usage: Usage | None = None
         self.extra: dict[str, msgspec.Raw] = {}
         """Further members, of the model's server."""
+        self.service_tier = "default"
+        """The tier that the model's server says it used."""
 
     def copy(self) -> "Snapshot":
         other = Snapshot(self.id, self.created_at, self.constant)
         for name in _CHANGING:
             setattr(other, name, getattr(self, name))
+        other.service_tier = self.service_tier
         return other
 
     def encode(self) -> bytes:
@@ -123,6 +127,8 @@ class Snapshot:
                 b",".join(self.output),
                 b'],"usage":',
                 b"null" if self.usage is None else self.usage.encode(),
+                b',"service_tier":',
+                json.encode(self.service_tier),
                 b",",
                 self.constant,
                 b"," + json.encode(self.extra)[1:] if self.extra else b"}",

@@ -44,7 +44,7 @@ class ResponsesUpstream:
             request, model=model, items=items, tools=tools, choice=choice, flags=flags
         )
 
-    def decoder(self, *, summarise: bool) -> ResponsesDecoder:
+    def decoder(self, *, summarise: bool, logprobs: bool) -> ResponsesDecoder:
         return ResponsesDecoder()
 
     def http_error(self, status: int, body: bytes, retry_after: str | None) -> ApiError:

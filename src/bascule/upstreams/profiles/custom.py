@@ -20,6 +20,12 @@ PROFILE = Profile(
         hosted_tools=(),
         custom_tools=False,
         encrypted_reasoning=False,
+        file_input="none",
+        audio_input=False,
+        logprobs=False,
+        service_tier=False,
+        prompt_cache=False,
+        end_user=False,
     ),
     # What is reached by Responses is most likely more than a bare model, and says itself what it
     # does not take.

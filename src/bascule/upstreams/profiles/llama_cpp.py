@@ -21,6 +21,12 @@ PROFILE = Profile(
         hosted_tools=(),
         custom_tools=False,
         encrypted_reasoning=False,
+        file_input="none",
+        audio_input=True,
+        logprobs=True,
+        service_tier=False,
+        prompt_cache=False,
+        end_user=False,
     ),
     # Its Responses endpoint lets `text.format` pass unheeded.
     on_responses={"structured_output": False},

@@ -21,5 +21,11 @@ PROFILE = Profile(
         hosted_tools=(),
         custom_tools=False,
         encrypted_reasoning=False,
+        file_input="none",
+        audio_input=False,
+        logprobs=False,
+        service_tier=False,
+        prompt_cache=False,
+        end_user=False,
     ),
 )

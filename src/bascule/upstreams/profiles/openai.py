@@ -20,5 +20,11 @@ PROFILE = Profile(
         hosted_tools="all",
         custom_tools=True,
         encrypted_reasoning=True,
+        file_input="data",
+        audio_input=True,
+        logprobs=True,
+        service_tier=True,
+        prompt_cache=True,
+        end_user=True,
     ),
 )

@@ -1,0 +1,47 @@
+"""`code_interpreter`: Python that the model wrote, run in a container."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+
+from bascule.protocols.responses.items import Flat, Item, Part
+from bascule.toolkit.names import Ledger
+from bascule.tools.items_only import ItemsOnly, call_id_of, failed, given, pair, texts, wire_name
+
+
+class Logs(msgspec.Struct, tag_field="type", tag="logs"):
+    logs: str
+
+
+class Image(msgspec.Struct, tag_field="type", tag="image"):
+    url: str
+
+
+class CodeInterpreterCall(msgspec.Struct):
+    """View of a `code_interpreter_call`. `outputs` come with their `include` only."""
+
+    code: str | None = None
+    status: str | None = None
+    outputs: list[Logs | Image] | None = None
+
+
+class CodeInterpreterHandler(ItemsOnly):
+    types: ClassVar[frozenset[str]] = frozenset({"code_interpreter"})
+    item_types: ClassVar[frozenset[str]] = frozenset({"code_interpreter_call"})
+
+    def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
+        view = item.view(CodeInterpreterCall, param)
+        wire = wire_name(names, "code_interpreter")
+        return pair(call_id_of(item), wire, given(code=view.code), _output(view))
+
+
+def _output(view: CodeInterpreterCall) -> str | list[Part]:
+    fault = failed(view.status, "code")
+    if view.outputs is None:
+        return fault or "The code was run; what it printed is not a part of this history."
+    parts = texts(*(out.logs for out in view.outputs if isinstance(out, Logs)), fault)
+    parts += [
+        Part("input_image", image_url=out.url) for out in view.outputs if isinstance(out, Image)
+    ]
+    return parts or "(no output)"
