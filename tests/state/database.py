@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-TABLES = ("responses", "items", "borrowed_items")
+TABLES = ("responses", "items", "borrowed_items", "conversations", "conversation_items")
 
 
 @contextmanager

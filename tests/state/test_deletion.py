@@ -122,7 +122,7 @@ async def test_random_trees_leave_nothing_behind(
             await _delete_one(file_store, living, order)
     while living:
         await _delete_one(file_store, living, order)
-    assert counts(path) == {"responses": 0, "items": 0, "borrowed_items": 0}
+    assert not any(counts(path).values())
 
 
 async def _delete_one(store: Store, living: list[ResponseRow], order: random.Random) -> None:

@@ -1,11 +1,12 @@
 """How stored responses go: functions on a SQLAlchemy connection with an open transaction."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, exists, select, update
 
 from bascule.state.reading import among, listing
-from bascule.state.schema import BORROWED, ITEMS, RESPONSES
+from bascule.state.schema import BORROWED, CONVERSATION_ITEMS, ITEMS, RESPONSES
 
 _BLANK: Final = {
     "deleted": True,
@@ -46,15 +47,21 @@ def _collect(connection: Connection, response_id: str) -> str | None:
 def _remove(connection: Connection, response_id: str) -> None:
     held = select(BORROWED.c.item_key).where(BORROWED.c.response_id == response_id)
     returned = connection.execute(held).scalars().all()
-    connection.execute(delete(ITEMS).where(ITEMS.c.response_id == response_id, _unborrowed()))
+    connection.execute(delete(ITEMS).where(ITEMS.c.response_id == response_id, _unneeded()))
     # Takes its own loans along, and leaves what others borrowed from it without a creator.
     connection.execute(delete(RESPONSES).where(RESPONSES.c.id == response_id))
-    if returned:
+    collect_items(connection, returned)
+
+
+def collect_items(connection: Connection, keys: Sequence[str]) -> None:
+    """Removes those of the items that have no creator and that nobody needs any more."""
+    if keys:
         # Not the bare column: every item that is on loan from the dead has no creator.
         creatorless = ITEMS.c.response_id.concat("").is_(None)
-        statement = delete(ITEMS).where(among(ITEMS.c.key, "keys"), creatorless, _unborrowed())
-        connection.execute(statement, {"keys": listing(returned)})
+        statement = delete(ITEMS).where(among(ITEMS.c.key, "keys"), creatorless, _unneeded())
+        connection.execute(statement, {"keys": listing(keys)})
 
 
-def _unborrowed() -> ColumnElement[bool]:
-    return ~exists().where(BORROWED.c.item_key == ITEMS.c.key)
+def _unneeded() -> ColumnElement[bool]:
+    borrowed = exists().where(BORROWED.c.item_key == ITEMS.c.key)
+    return ~borrowed & ~exists().where(CONVERSATION_ITEMS.c.item_key == ITEMS.c.key)

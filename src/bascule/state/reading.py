@@ -44,6 +44,11 @@ _FOUND: Final = _ITEM.where(ITEMS.c.owner == bindparam("owner"), among(ITEMS.c.i
 )
 
 
+_KEYS: Final = select(ITEMS.c.key).where(
+    ITEMS.c.owner == bindparam("owner"), ITEMS.c.id == bindparam("id")
+)
+
+
 def read_response(connection: Connection, owner: str, response_id: str) -> ResponseRow | None:
     """The row, unless it is deleted or another's."""
     row = connection.execute(_RESPONSE, {"response_id": response_id, "owner": owner}).one_or_none()
@@ -58,7 +63,7 @@ def read_response(connection: Connection, owner: str, response_id: str) -> Respo
 def read_items(connection: Connection, owner: str, keys: Sequence[str]) -> list[ItemRow]:
     """In the order of `keys`; raises StoreError where one is missing."""
     rows = connection.execute(_ITEMS, {"keys": listing(keys), "owner": owner}).all()
-    found = {row[0]: _item(row) for row in rows}
+    found = {row[0]: item_row(row) for row in rows}
     missing = [key for key in keys if key not in found]
     if missing:
         raise StoreError(f"{len(missing)} stored items are missing, first {missing[0]!r}")
@@ -69,10 +74,16 @@ def find_items(connection: Connection, owner: str, ids: Sequence[str]) -> dict[s
     """By public id, the newest of each."""
     rows = connection.execute(_FOUND, {"ids": listing(ids), "owner": owner}).all()
     # In ascending order of age: a newer row takes an older one's place.
-    return {row[1]: _item(row) for row in rows}
+    return {row[1]: item_row(row) for row in rows}
 
 
-def _item(row: Sequence[Any]) -> ItemRow:
+def find_keys(connection: Connection, owner: str, public_id: str) -> list[str]:
+    """Of every item with this public id."""
+    return list(connection.execute(_KEYS, {"owner": owner, "id": public_id}).scalars())
+
+
+def item_row(row: Sequence[Any]) -> ItemRow:
+    """From the columns key, id, type, data, origin."""
     key, public_id, kind, data, origin = row
     return ItemRow(key=key, id=public_id, type=kind, data=data, origin=origin)
 

@@ -64,3 +64,34 @@ BORROWED: Final = Table(
     Column("response_id", Text, ForeignKey("responses.id", ondelete="CASCADE"), primary_key=True),
     Column("item_key", Text, ForeignKey("items.key"), primary_key=True, index=True),
 )
+
+CONVERSATIONS: Final = Table(
+    "conversations",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("metadata", LargeBinary, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+    # Rises with every change of the items: a writer that saw another one has lost.
+    Column("version", BigInteger, nullable=False),
+    # The place of the next item. Places are given in order and never again.
+    Column("tail", BigInteger, nullable=False),
+    # The last stored turn's response; no foreign key, since it may go before the conversation. It
+    # keeps the items at places below `kept` for the next turn's response.
+    Column("response_id", Text),
+    Column("kept", BigInteger, nullable=False),
+)
+
+CONVERSATION_ITEMS: Final = Table(
+    "conversation_items",
+    METADATA,
+    Column(
+        "conversation_id",
+        Text,
+        ForeignKey("conversations.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("place", BigInteger, primary_key=True),
+    Column("item_key", Text, ForeignKey("items.key"), nullable=False, index=True),
+)

@@ -7,11 +7,12 @@ from typing import Final, TypeVar
 
 from sqlalchemy import Connection, Engine
 
+from bascule.state.conversation_methods import ConversationMethods, storable
 from bascule.state.group import GroupWriter
 from bascule.state.reading import find_items, read_items, read_response
 from bascule.state.sqlite import Location
 from bascule.state.store import Commit, ItemRow, ResponseRow, Store, StoreError
-from bascule.state.writer import Deletion, Job, Writer, refusal
+from bascule.state.writer import Change, Deletion, Job, Writer, refusal
 
 _READERS: Final = 4
 
@@ -32,7 +33,7 @@ async def open_store(url: str) -> Store:
     return store
 
 
-class SqliteStore:
+class SqliteStore(ConversationMethods):
     """The `Store` on SQLite.
 
     Nothing here blocks the event loop: one thread writes, group by group, and a few read. They
@@ -72,11 +73,11 @@ class SqliteStore:
 
     async def delete_response(self, owner: str, response_id: str) -> bool:
         """See the port."""
-        return _storable(response_id) and await self._submit(Deletion(owner, response_id))
+        return storable(response_id) and await self._submit(Deletion(owner, response_id))
 
     async def response(self, owner: str, response_id: str) -> ResponseRow | None:
         """See the port."""
-        if not _storable(response_id):
+        if not storable(response_id):
             return None
         return await self._read(lambda database: read_response(database, owner, response_id))
 
@@ -86,7 +87,7 @@ class SqliteStore:
 
     async def find(self, owner: str, ids: Sequence[str]) -> dict[str, ItemRow]:
         """See the port."""
-        known = [public_id for public_id in ids if _storable(public_id)]
+        known = [public_id for public_id in ids if storable(public_id)]
         return await self._read(lambda database: find_items(database, owner, known))
 
     async def aclose(self) -> None:
@@ -106,6 +107,9 @@ class SqliteStore:
             self._read_threads.shutdown()
             self._read_engine.dispose()
         self._writer.close()
+
+    async def _change(self, run: Callable[[Connection], bool]) -> bool:
+        return await self._submit(Change(run))
 
     async def _submit(self, job: Job) -> bool:
         self._refuse_if_closed()
@@ -130,12 +134,3 @@ def _read_with(engine: Engine, read: Callable[[Connection], T]) -> T:
         raise
     except Exception as error:
         raise refusal(error) from error
-
-
-def _storable(text: str) -> bool:
-    # An id out of a request may hold half a surrogate pair; no database could have stored it.
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -1,7 +1,7 @@
 """The writing side of a SQLite database: runs groups of jobs as transactions, on one thread."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -22,7 +22,13 @@ class Deletion(msgspec.Struct, frozen=True):
     response_id: str
 
 
-Job: TypeAlias = Commit | Deletion
+class Change(msgspec.Struct, frozen=True):
+    """Any other write: a function of state/, which says whether there was something to do."""
+
+    run: Callable[[Connection], bool]
+
+
+Job: TypeAlias = Commit | Deletion | Change
 Outcome: TypeAlias = bool | StoreError
 
 
@@ -95,7 +101,10 @@ def _apply(connection: Connection, jobs: Sequence[Job]) -> Iterator[Outcome]:
             continue
         yield from _write(connection, turns)
         turns = []
-        yield delete_response(connection, job.owner, job.response_id)
+        if isinstance(job, Change):
+            yield job.run(connection)
+        else:
+            yield delete_response(connection, job.owner, job.response_id)
     yield from _write(connection, turns)
 
 
@@ -109,7 +118,7 @@ def _write(connection: Connection, turns: Sequence[Commit]) -> Iterator[bool]:
 def refusal(error: Exception) -> StoreError:
     """What the caller is told: the driver's words, not the statement with its parameters."""
     if isinstance(error, StoreError):
-        return StoreError(*error.args)
+        return type(error)(*error.args)
     refused = StoreError(f"the database could not be used: {_cause(error)}")
     refused.__cause__ = error
     return refused

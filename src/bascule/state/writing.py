@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, insert, select
 
+from bascule.state.conversing import extend
 from bascule.state.keylist import pack
 from bascule.state.reading import among, listing
 from bascule.state.schema import BORROWED, ITEMS, RESPONSES
 from bascule.state.sqlite import driver
-from bascule.state.store import Commit, ItemRow, StoreError
+from bascule.state.store import Commit, ItemGone, ItemRow, StoreError
 
 # A row of another owner, or one that continues something else, is not replaced. `created_at`,
 # `parent_id` and `previous_response_id` stay what they were.
@@ -62,6 +63,9 @@ def write_turns(connection: Connection, turns: Sequence[Commit]) -> None:
         strange = _strange_keys(turn, inherits=turn.response.id not in orphans)
         if strange:
             _borrow(connection, turn, strange)
+        if turn.addition is not None:
+            row = turn.response
+            extend(connection, row.owner, turn.addition, response_id=row.id)
 
 
 def _put_responses(connection: Connection, turns: Sequence[Commit]) -> None:
@@ -75,9 +79,13 @@ def _response_values(turn: Commit) -> tuple[Any, ...]:
     row = turn.response
     return (
         *(row.id, row.owner, row.created_at, row.status, row.model, row.previous_response_id),
-        *(row.previous_response_id, row.owner),
+        *(_parent(turn), row.owner),
         *(pack(row.history), pack(row.input), pack(row.output), row.snapshot, row.state),
     )
+
+
+def _parent(turn: Commit) -> str | None:
+    return turn.response.previous_response_id or turn.parent_id
 
 
 def _put_items(connection: Connection, turns: Sequence[Commit]) -> None:
@@ -105,7 +113,7 @@ def _refuse_changed(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> 
 
 def _without_parent(connection: Connection, turns: Sequence[Commit]) -> set[str]:
     """Responses whose history no ancestor keeps alive for them: all but those with a parent."""
-    firsts = {turn.response.id for turn in turns if turn.response.previous_response_id is None}
+    firsts = {turn.response.id for turn in turns if _parent(turn) is None}
     others = [turn.response.id for turn in turns if turn.response.id not in firsts]
     if not others:
         return firsts
@@ -116,8 +124,7 @@ def _strange_keys(turn: Commit, *, inherits: bool) -> list[str]:
     """What the lists name beyond the turn's own new items and the parent's."""
     row = turn.response
     listed = {*row.input, *row.output}
-    if not inherits:
-        listed.update(row.history)
+    listed.update(turn.unkept if inherits else row.history)
     listed.difference_update(item.key for item in turn.items)
     return sorted(listed)
 
@@ -128,7 +135,7 @@ def _borrow(connection: Connection, turn: Commit, keys: Sequence[str]) -> None:
     stored = {row[0]: row[1] for row in found}
     missing = [key for key in keys if key not in stored]
     if missing:
-        raise StoreError(f"response {row.id} lists an item that is not stored: {missing[0]!r}")
+        raise ItemGone(f"response {row.id} lists an item that is not stored: {missing[0]!r}")
     borrowed = {key for key, creator in stored.items() if creator != row.id}
     held = select(BORROWED.c.item_key).where(BORROWED.c.response_id == row.id)
     new = borrowed.difference(connection.execute(held).scalars())
