@@ -94,3 +94,5 @@ class Store(Protocol):
 
 class StoreError(Exception):
     """The database could not be used, or what it holds is not whole."""
+
+    loggable = True

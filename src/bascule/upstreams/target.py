@@ -20,6 +20,11 @@ class Target:
     flags: Flags
     client: UpstreamClient
     timeouts: Timeouts
+    name: str = ""
+    """That of `[[models]]`; empty for a model that is not there. No client can make it up."""
+    context_length: int | None = None
+    """Tokens of prompt and answer together, where known."""
+    max_output_tokens: int | None = None
 
     def masked(self, text: str) -> str:
         """A server's own words without the key that it was given: some repeat it in their errors."""

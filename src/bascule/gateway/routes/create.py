@@ -9,12 +9,14 @@ import structlog
 from bascule.config import Config
 from bascule.engine.engine import Engine
 from bascule.engine.turn import run_turn
+from bascule.gateway.access import Access
 from bascule.gateway.auth import Auth, presented_keys
 from bascule.gateway.body import ClientGone, read_body
 from bascule.gateway.push import HeaderList, Send, SendWriter, writer_for
 from bascule.gateway.sinks import JsonSink, SseSink, error_answer
 from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.responses import door
+from bascule.telemetry.observe import TurnObserver
 from bascule.upstreams.routing import Router
 
 Receive = Callable[[], Awaitable[Any]]
@@ -32,25 +34,39 @@ class CreateResponse:
         self._auth = auth
         self._forwards_keys = router.forwards_keys
         self._running: set[asyncio.Task[Any]] = set()
+        self.draining = False
+        """Whether new turns are refused because the server is about to stop."""
 
     async def __call__(
-        self, scope: dict[str, Any], receive: Receive, send: Send, request_id: bytes
+        self,
+        scope: dict[str, Any],
+        receive: Receive,
+        send: Send,
+        request_id: bytes,
+        access: Access,
     ) -> None:
         writer = writer_for(scope, send)
         headers: HeaderList = [(b"x-request-id", request_id)]
+        observed = None
         try:
-            turn, sink = await self._prepare(scope, receive, writer, headers)
+            turn, sink, observed = await self._prepare(scope, receive, writer, headers)
+            await self._run(turn, sink, writer, receive)
         except ApiError as e:
+            if self.draining:
+                headers.append((b"connection", b"close"))  # the next try may reach another server
             error_answer(writer, e, headers)
             await writer.drained()
-            return
         except ClientGone:
             return
-        await self._run(turn, sink, writer, receive)
+        finally:
+            if observed is not None:
+                observed.end("cancelled", None)  # unless it has ended: its client was gone at once
+            access.status = writer.status
+            access.end(observed)
 
     async def _prepare(
         self, scope: dict[str, Any], receive: Receive, writer: SendWriter, headers: HeaderList
-    ) -> tuple[Coroutine[Any, Any, None], SseSink | JsonSink]:
+    ) -> tuple[Coroutine[Any, Any, None], SseSink | JsonSink, TurnObserver]:
         owner = self._auth.owner(scope["headers"])
         limits = self._config.limits
         self._check_running()
@@ -65,9 +81,17 @@ class CreateResponse:
             sink = SseSink(writer, headers, done=self._config.server.sse_done)
         else:
             sink = JsonSink(writer, headers)
-        return run_turn(self._engine, request, target, owner, sink), sink
+        observed = self._engine.observer.turn(target, stream=request.stream)
+        return run_turn(self._engine, request, target, owner, sink, observed), sink, observed
+
+    @property
+    def running(self) -> int:
+        """How many turns are under way."""
+        return len(self._running)
 
     def _check_running(self) -> None:
+        if self.draining:
+            raise ApiError(503, "The server is shutting down.", retry_after="1")
         if len(self._running) >= self._config.limits.max_concurrent_turns:
             raise ApiError(
                 503, "Too many turns are running.", code="server_is_overloaded", retry_after="1"
@@ -92,10 +116,14 @@ class CreateResponse:
             self._running.discard(task)
             sink.leave()
 
-    async def drain(self) -> None:
-        """Wait a moment for turns that were cancelled at the end of the server's patience."""
-        tasks = list(self._running)
-        for task in tasks:
+    def cut(self) -> None:
+        """End the turns under way: each fails, and says so."""
+        self._engine.closing = True
+        for task in self._running:
             task.cancel()
-        if tasks:
+
+    async def drain(self) -> None:
+        """Wait a moment for turns that go on beyond the end of the server's patience."""
+        self.cut()
+        if tasks := list(self._running):
             await asyncio.wait(tasks, timeout=5)
