@@ -1,8 +1,8 @@
 """What tasks of a turn write names the turn's own request."""
 
 import pytest
-import structlog
 
+from bascule.telemetry.logs import request_id
 from bascule.testing import Call, ModelServer, Reply, Text
 from bascule.toolkit.outcome import Call as ToolCall
 from bascule.toolkit.outcome import Outcome, Output
@@ -18,7 +18,7 @@ async def test_an_execution_logs_in_the_name_of_its_request(stream: bool) -> Non
     seen: list[str] = []
 
     async def answering(_: ToolCall) -> Outcome:
-        seen.append(structlog.contextvars.get_contextvars()["request_id"])
+        seen.append(request_id())
         return Output(output="found")
 
     script = [Reply(Call("lookup", {})), Reply(Text("Good"))] * 3

@@ -7,7 +7,7 @@ from typing import Any, Final
 import structlog
 from starlette.routing import BaseRoute, Route
 
-from bascule.telemetry.logs import bind_request
+from bascule.telemetry.logs import bind_request, lines
 from bascule.telemetry.metrics import OTHER
 from bascule.telemetry.observe import Observer, TurnObserver
 
@@ -45,29 +45,27 @@ class AccessLog:
             metrics.request(method, route, status)
         if access.span is not None:
             access.span.end_request(status)
-        seconds = round(perf_counter() - access.began, 4)
-        path = _path(scope)
+        fields: dict[str, Any] = {
+            "method": method,
+            "path": _path(scope),
+            "status": status,
+            "seconds": round(perf_counter() - access.began, 4),
+        }
         if turn is not None:
             usage = turn.usage
-            _log.info(
-                "turn",
-                method=method,
-                path=path,
-                status=status,
-                seconds=seconds,
-                upstream=turn.target.upstream,
-                model=turn.target.model[:_MAX_MODEL],
-                response_id=turn.response_id,
-                turn=turn.status,
-                error=turn.error,
-                rounds=turn.rounds,
-                input_tokens=None if usage is None else usage.input_tokens,
-                output_tokens=None if usage is None else usage.output_tokens,
-            )
+            fields["upstream"] = turn.target.upstream
+            fields["model"] = turn.target.model[:_MAX_MODEL]
+            fields["response_id"] = turn.response_id
+            fields["turn"] = turn.status
+            fields["error"] = turn.error
+            fields["rounds"] = turn.rounds
+            fields["input_tokens"] = None if usage is None else usage.input_tokens
+            fields["output_tokens"] = None if usage is None else usage.output_tokens
+            lines.info("turn", fields)
         elif route in _QUIET and status < 400:
-            _log.debug("request", method=method, path=path, status=status, seconds=seconds)
+            _log.debug("request", **fields)
         else:
-            _log.info("request", method=method, path=path, status=status, seconds=seconds)
+            lines.info("request", fields)
 
     def span(self, scope: Any, request_id: bytes, route: str | None) -> Any:
         tracing = self._observer.tracing

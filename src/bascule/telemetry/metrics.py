@@ -6,9 +6,10 @@ others together are `other`), a status, a kind of fault, a tool type that a hand
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
+from bascule.telemetry.families import Counter, Families, Gauge, Histogram, Number
 from bascule.telemetry.observe import Tokens, TurnStatus
 
 OTHER: Final = "other"
@@ -38,99 +39,82 @@ class Metrics:
     """A registry of its own, so that several gateways can live in one process."""
 
     def __init__(self, version: str = "") -> None:
-        self.registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self._of: dict[tuple[str, str], ModelMetrics] = {}
-        self.turns = Counter(
-            "bascule_turns",
-            "Turns that ended, by status.",
-            (*_WHERE, "status"),
-            registry=registry,
-        )
+        self.turns = Counter("bascule_turns", "Turns that ended, by status.", (*_WHERE, "status"))
         self.turn_seconds = Histogram(
-            "bascule_turn_seconds",
-            "From a turn's start to its end.",
-            _WHERE,
-            buckets=_SECONDS,
-            registry=registry,
+            "bascule_turn_seconds", "From a turn's start to its end.", _WHERE, bounds=_SECONDS
         )
-        self.rounds = Counter("bascule_rounds", "Rounds of inference.", _WHERE, registry=registry)
+        self.rounds = Counter("bascule_rounds", "Rounds of inference.", _WHERE)
         self.first_token_seconds = Histogram(
             "bascule_time_to_first_token_seconds",
             "From a streamed turn's start to the model's first event.",
             _WHERE,
-            buckets=_SECONDS,
-            registry=registry,
+            bounds=_SECONDS,
         )
         self.head_seconds = Histogram(
             "bascule_upstream_head_seconds",
             "From a request to a model server to the head of its answer.",
             _WHERE,
-            buckets=_SECONDS,
-            registry=registry,
+            bounds=_SECONDS,
         )
         self.upstream_seconds = Histogram(
             "bascule_upstream_seconds",
             "From a request to a model server to the end of its answer.",
             _WHERE,
-            buckets=_SECONDS,
-            registry=registry,
+            bounds=_SECONDS,
         )
         self.upstream_errors = Counter(
             "bascule_upstream_errors",
             "Answers of model servers that failed, by kind of fault.",
             (*_WHERE, "kind"),
-            registry=registry,
         )
         self.tokens = Counter(
             "bascule_tokens",
             "Tokens as model servers count them; cached is part of input, reasoning of output.",
             (*_WHERE, "kind"),
-            registry=registry,
         )
-        self.running_turns = Gauge("bascule_running_turns", "Turns under way.", registry=registry)
-        self.open_streams = Gauge(
-            "bascule_open_streams", "Streamed turns under way.", registry=registry
-        )
+        self.running_turns = Gauge("bascule_running_turns", "Turns under way.")
+        self.open_streams = Gauge("bascule_open_streams", "Streamed turns under way.")
         self.reasks = Counter(
             "bascule_reasks",
             "Rounds asked again because the model did not keep to the request.",
             (*_WHERE, "reason"),
-            registry=registry,
         )
         self.prompt_cuts = Counter(
-            "bascule_prompt_cuts",
-            "Rounds of which the server read far less than was sent.",
-            _WHERE,
-            registry=registry,
+            "bascule_prompt_cuts", "Rounds of which the server read far less than was sent.", _WHERE
         )
         self.tool_calls = Counter(
             "bascule_tool_calls",
             "Calls of tools, by declared type and outcome.",
             ("type", "outcome"),
-            registry=registry,
         )
         self.tool_seconds = Histogram(
             "bascule_tool_seconds",
             "Executions of the gateway's own tools.",
             ("type",),
-            buckets=_SECONDS,
-            registry=registry,
+            bounds=_SECONDS,
         )
         self.commit_seconds = Histogram(
             "bascule_store_commit_seconds",
             "From handing a turn to the store to the end of its transaction.",
-            buckets=_FAST,
-            registry=registry,
+            bounds=_FAST,
         )
         self.requests = Counter(
             "bascule_http_requests",
             "Answered HTTP requests, by route and status; 499 for a client that left before.",
             ("method", "route", "status"),
-            registry=registry,
         )
-        Gauge("bascule_info", "Always 1.", ("version",), registry=registry).labels(version).set(1)
-        self._requests: dict[tuple[str, str, int], Counter] = {}
+        info = Gauge("bascule_info", "Always 1.", ("version",))
+        info.labels(version).inc()
+        self._requests: dict[tuple[str, str, int], Number] = {}
+
+        self.commit = self.commit_seconds.labels()
+        own = [
+            f for f in (*vars(self).values(), info) if isinstance(f, Counter | Gauge | Histogram)
+        ]
+        self.registry.register(Families(own))
 
     def of(self, upstream: str, model: str) -> "ModelMetrics":
         """The metrics of one configured model, their labels bound."""
@@ -165,12 +149,12 @@ class ModelMetrics:
     def __init__(self, all_: Metrics, key: tuple[str, str]) -> None:
         self._all = all_
         self._key = key
-        self._statuses: dict[str, Counter] = {}
+        self._statuses: dict[str, Number] = {}
         self._turn_seconds = all_.turn_seconds.labels(*key)
         self._rounds = all_.rounds.labels(*key)
         self._upstream_seconds = all_.upstream_seconds.labels(*key)
-        self._running = all_.running_turns
-        self._streams = all_.open_streams
+        self._running = all_.running_turns.labels()
+        self._streams = all_.open_streams.labels()
         self.first_token_seconds = all_.first_token_seconds.labels(*key)
         self.head_seconds = all_.head_seconds.labels(*key)
         self.prompt_cuts = all_.prompt_cuts.labels(*key)

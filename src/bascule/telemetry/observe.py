@@ -140,7 +140,7 @@ class TurnObserver:
     def commits(self, writing: "Future[Any]") -> None:
         """The turn is being stored."""
         if self._observer.metrics is not None:
-            observe, began = self._observer.metrics.commit_seconds.observe, perf_counter()
+            observe, began = self._observer.metrics.commit.observe, perf_counter()
             writing.add_done_callback(lambda _: observe(perf_counter() - began))
 
     def end(self, status: TurnStatus, usage: Tokens | None, error: str | None = None) -> None:
