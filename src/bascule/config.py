@@ -46,6 +46,7 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 Positive = Annotated[int, Meta(gt=0)]
+Modality = Literal["text", "image"]
 Seconds = Annotated[float, Meta(gt=0)]
 
 
@@ -77,6 +78,13 @@ class LimitsSection(_Section, frozen=True):
 
 class TelemetrySection(_Section, frozen=True):
     log: Literal["text", "json"] = "text"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    metrics_key: Secret | None = None
+    """Opens `/metrics` and nothing else."""
+    otlp_endpoint: str | None = None
+    """An OpenTelemetry collector (OTLP over HTTP)."""
+    trace_dir: str | None = None
+    """A folder for each round's request and answer, content included."""
 
 
 class UpstreamSection(_Section, frozen=True):
@@ -99,6 +107,12 @@ class ModelSection(_Section, frozen=True):
     """Its name at the upstream, if that differs."""
     aliases: tuple[str, ...] = ()
     default: bool = False
+    context_length: Positive | None = None
+    """Tokens of prompt and answer together; by default what the upstream says."""
+    max_output_tokens: Positive | None = None
+    """Tokens of an answer; a request that asks for more is a 400."""
+    input: tuple[Modality, ...] | None = None
+    """What the model reads; by default what the upstream says."""
     flags: dict[str, Any] = {}
 
 

@@ -1,6 +1,5 @@
 """`bascule serve` as a process: what it says first, whom it lets in, how it ends."""
 
-import http.client
 import json
 import signal
 import socket
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from bascule.testing import Gate, ModelServer, Reply, Text
 from bascule.testing.demo import demo_server
 from tests.process import LIMIT, bascule, call, gateway, running
 
@@ -46,42 +44,6 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, demo: str, number: signal.Sign
     with gateway(tmp_path, "--upstream", demo) as served:
         assert served.stop(number) == 0
     assert "Traceback" not in served.stderr
-
-
-def test_a_turn_under_way_is_finished_first(tmp_path: Path) -> None:
-    model = ModelServer(Reply(Text("One two", chunks=2), Gate("go")))
-    with (
-        start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(model),
-        gateway(tmp_path, "--upstream", model.url) as served,
-    ):
-        body = json.dumps({"model": "m", "input": "x", "stream": True}).encode()
-        request = urllib.request.Request(f"{served.url}/v1/responses", body)
-        with urllib.request.urlopen(request, timeout=LIMIT) as answer:
-            portal.call(model.reached, "go")
-            served.process.send_signal(signal.SIGTERM)
-            portal.call(model.open, "go")
-            assert b"event: response.completed" in answer.read()
-        assert served.wait() == 0
-
-
-def test_what_does_not_end_in_time_is_cancelled(tmp_path: Path) -> None:
-    model = ModelServer(Reply(Text("One"), Gate("never")))
-    env = {"BASCULE__SERVER__DRAIN_SECONDS": "1"}
-    with (
-        start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(model),
-        gateway(tmp_path, "--upstream", model.url, env=env) as served,
-    ):
-        body = json.dumps({"model": "m", "input": "x", "stream": True}).encode()
-        request = urllib.request.Request(f"{served.url}/v1/responses", body)
-        with urllib.request.urlopen(request, timeout=LIMIT) as answer:
-            portal.call(model.reached, "never")
-            served.process.send_signal(signal.SIGTERM)
-            assert served.wait() == 0
-            with pytest.raises(http.client.IncompleteRead):
-                answer.read()
-        portal.call(model.wait_disconnected)
 
 
 def test_an_address_that_others_reach_needs_keys(tmp_path: Path, demo: str) -> None:

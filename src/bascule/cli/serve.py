@@ -14,7 +14,7 @@ import uvicorn
 
 from bascule.config import Config, ConfigError, UpstreamSection
 from bascule.gateway.serve import build, check, make_client, make_server
-from bascule.telemetry import configure_logging
+from bascule.telemetry.logs import configure_logging
 from bascule.testing.demo import demo_server
 from bascule.upstreams.catalog import Catalog
 from bascule.upstreams.client import UpstreamClient
@@ -40,7 +40,7 @@ def say(line: str) -> None:
 
 async def run_serve(config: Config, overrides: Overrides, *, no_auth: bool) -> None:
     """Serve until a signal comes. Raises ConfigError, StoreError, OSError."""
-    configure_logging(config.telemetry.log)
+    configure_logging(config.telemetry.log, config.telemetry.level)
     config = _apply(config, overrides)
     refuse_open_door(config, no_auth=no_auth)
     async with AsyncExitStack() as stack:
@@ -83,7 +83,7 @@ def check_config(config: Config) -> None:
 
 async def list_models(config: Config, overrides: Overrides) -> list[str]:
     """A line for each model: its name and who has it. Raises OSError when no upstream answers."""
-    configure_logging(config.telemetry.log)
+    configure_logging(config.telemetry.log, config.telemetry.level)
     async with AsyncExitStack() as stack:
         client = local_client()
         stack.push_async_callback(client.aclose)

@@ -31,13 +31,14 @@ from bascule.protocols.responses.events import (
 from bascule.protocols.responses.items import (
     FunctionCall,
     FunctionCallItem,
+    FunctionCallOutput,
     ItemStatus,
     MessageItem,
     OpenItem,
     ReasoningItem,
     read_texts,
 )
-from bascule.toolkit.outcome import Call, Outcome
+from bascule.toolkit.outcome import Call, Failed, Outcome, Output
 from bascule.toolkit.projection import Projection
 from bascule.toolkit.registry import Owner, ToolEntry
 
@@ -380,6 +381,12 @@ def _prefix(item: OpenItem) -> str:
 
 def flat_call(call: RoundCall) -> FunctionCall:
     return FunctionCall(call.call.call_id, call.call.name, call.call.arguments)
+
+
+def flat_output(call: RoundCall, outcome: Output | Failed) -> FunctionCallOutput:
+    if isinstance(outcome, Output):
+        return FunctionCallOutput(call.call.call_id, outcome.output)
+    return FunctionCallOutput(call.call.call_id, json.encode({"error": outcome.message}).decode())
 
 
 class _Head(msgspec.Struct):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from bascule.engine.seal import Sealer
 from bascule.engine.state import TurnState
 from bascule.state.store import Store
+from bascule.telemetry.observe import NOBODY, Observer
 from bascule.toolkit.handler import Handlers
 from bascule.toolkit.prepare import PlanCache
 
@@ -37,3 +38,6 @@ class Engine:
     settings: EngineSettings = field(default_factory=EngineSettings)
     checkpoint: Checkpoint = no_checkpoint
     plans: PlanCache = field(default_factory=PlanCache)
+    observer: Observer = NOBODY
+    closing: bool = False
+    """Turns that are cancelled from now on end because the server does, not their client."""

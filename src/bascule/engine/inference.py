@@ -6,8 +6,11 @@ from collections.abc import Callable
 from bascule.engine.sinks import Sink
 from bascule.protocols.errors import ApiError
 from bascule.protocols.responses.events import RoundEnd, RoundEvent, RoundFailed
+from bascule.protocols.responses.response import Usage
 from bascule.protocols.upstream import Decoder
-from bascule.upstreams.client import Headers, UpstreamFailure, UpstreamRequest
+from bascule.telemetry.observe import RoundObserver
+from bascule.telemetry.trace_files import RoundFile
+from bascule.upstreams.client import Headers, Receiver, UpstreamFailure, UpstreamRequest
 from bascule.upstreams.target import Target
 
 _MAX_ERROR_BODY = 1024 * 1024
@@ -33,11 +36,16 @@ class Inference:
         *,
         opened: Callable[[], None],
         feed: Callable[[list[RoundEvent]], None],
+        observed: RoundObserver,
     ) -> None:
+        self._observed = observed
+        self._fault: str | None = "cancelled"
+        self._usage: Usage | None = None
         self._target = target
         self._decoder = decoder
         self._opened = opened
         self._feed = feed
+        self._feed_on = feed
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._status = 0
         self._retry_after: str | None = None
@@ -51,10 +59,12 @@ class Inference:
         """Raises ApiError when the server refused or failed before its answer began. A cancelled
         inference drops its connection."""
         target = self._target
+        headers = (*target.headers, *self._observed.propagated)
         request = UpstreamRequest(
-            url=target.url, headers=target.headers, body=body, timeouts=target.timeouts
+            url=target.url, headers=headers, body=body, timeouts=target.timeouts
         )
-        exchange = target.client.send(request, self)
+        file = self._observed.file
+        exchange = target.client.send(request, self if file is None else Tap(self, file))
         sink.read_from(exchange)
         complete = False
         try:
@@ -65,6 +75,8 @@ class Inference:
             raise
         finally:
             sink.read_from(None)
+            self._feed = self._feed_on
+            self._observed.end(self._usage, self._fault)
             if complete:
                 # Nobody waits for the end of the body, but with it the connection can be kept.
                 exchange.resume()
@@ -77,6 +89,7 @@ class Inference:
 
     def head(self, status: int, headers: Headers) -> None:
         self._status = status
+        self._observed.head(status, headers)
         kind = b""
         for name, value in headers:
             if name == b"content-type":
@@ -84,9 +97,15 @@ class Inference:
             elif name == b"retry-after":
                 self._retry_after = value.decode("latin-1")
         if status == 200 and b"text/event-stream" in kind:
+            self._feed, self._feed_on = self._feed_first, self._feed
             self._opened()
         else:
             self._whole = []
+
+    def _feed_first(self, events: list[RoundEvent]) -> None:
+        self._feed = self._feed_on
+        self._observed.first()
+        self._feed(events)
 
     def data(self, data: bytes) -> None:
         if self._whole is None:
@@ -111,6 +130,7 @@ class Inference:
             return
         body = b"".join(self._whole)
         if self._status != 200:
+            self._fault = http_fault(self._status)
             self._fail(self._target.protocol.http_error(self._status, body, self._retry_after))
         elif body.lstrip()[:1] != b"{":
             self._fail(
@@ -119,6 +139,7 @@ class Inference:
         else:
             events = self._decoder.whole(body)
             if isinstance(events[-1], RoundFailed):
+                self._note(events[-1])
                 self._fail(events[-1].error)
                 return
             self._opened()
@@ -127,6 +148,7 @@ class Inference:
 
     def fail(self, failure: UpstreamFailure) -> None:
         self._stop_waiting()
+        self._fault = failure.kind
         if failure.kind == "receiver":
             self._set_exception(failure.__cause__ or failure)
             return
@@ -154,11 +176,19 @@ class Inference:
         last = events[-1]
         if type(last) in _ENDS:
             self._over = True
+            self._note(last)
             if isinstance(last, RoundFailed):
                 last.error.message = self._target.masked(last.error.message)
         self._feed(events)
         if self._over:
             self._finish()
+
+    def _note(self, last: RoundEvent) -> None:
+        """How the answer ended, for those who count."""
+        if isinstance(last, RoundEnd):
+            self._fault, self._usage = None, last.usage
+        elif self._fault == "cancelled":
+            self._fault = "stream"
 
     def _finish(self) -> None:
         if not self._done.done():
@@ -166,6 +196,8 @@ class Inference:
 
     def _fail(self, error: ApiError) -> None:
         error.message = self._target.masked(error.message)
+        if self._fault == "cancelled":
+            self._fault = "malformed"
         self._set_exception(error)
 
     def _set_exception(self, error: BaseException) -> None:
@@ -177,3 +209,25 @@ def failure_error(failure: UpstreamFailure) -> ApiError:
     """What the client is told of an exchange that did not end."""
     late = failure.kind in ("connect_timeout", "first_byte_timeout", "idle_timeout")
     return ApiError(504 if late else 502, f"The model server failed: {failure}.")
+
+
+def http_fault(status: int) -> str:
+    """The kind of an error status, as it is counted."""
+    if status == 429:
+        return "http_429"
+    return "http_5xx" if status >= 500 else "http_4xx"
+
+
+class Tap:
+    """A receiver between the transport and another one: what comes is written down too."""
+
+    def __init__(self, receiver: Receiver, file: RoundFile) -> None:
+        self._file = file
+        self._receiver = receiver
+        self.head = receiver.head
+        self.end = receiver.end
+        self.fail = receiver.fail
+
+    def data(self, data: bytes) -> None:
+        self._file.data(data)
+        self._receiver.data(data)

@@ -11,18 +11,19 @@ from collections.abc import Sequence
 import structlog
 from msgspec import Raw
 
-from bascule.engine.accumulator import Accumulator, RoundCall, flat_call
+from bascule.engine.accumulator import Accumulator, RoundCall, flat_call, flat_output
 from bascule.engine.call_limit import CallLimit
+from bascule.engine.calls import is_client, note_calls
 from bascule.engine.chain import NO_CHAIN, load_chain, make_commit
 from bascule.engine.decide import LoopDecision, Step, classify_round
 from bascule.engine.engine import NAME_LIMIT, Engine
 from bascule.engine.history import Flattener
 from bascule.engine.inference import Inference
+from bascule.engine.resuming import answer_key, claimed
 from bascule.engine.sinks import Notes, Sink
 from bascule.engine.state import Continuation, Origin, OutputItem, TurnState
 from bascule.engine.truncation import fitted
-from bascule.protocols import json
-from bascule.protocols.errors import ApiError, invalid
+from bascule.protocols.errors import ApiError
 from bascule.protocols.function import WireChoice
 from bascule.protocols.ids import mint
 from bascule.protocols.responses import door
@@ -37,9 +38,10 @@ from bascule.protocols.responses.items import Flat, FunctionCallOutput, Item
 from bascule.protocols.responses.request import TurnRequest
 from bascule.protocols.responses.response import ResponseError, ResponseStatus, Snapshot
 from bascule.state.store import StoreError
+from bascule.telemetry.observe import EndStatus, TurnObserver, TurnStatus
 from bascule.toolkit.handler import ExecutionContext
 from bascule.toolkit.names import Ledger
-from bascule.toolkit.outcome import Failed, Outcome, Output, Suspended, SuspendedCall
+from bascule.toolkit.outcome import Outcome, Output, Suspended, SuspendedCall
 from bascule.toolkit.prepare import EMPTY, ToolPlan, plan_tools, prepare
 from bascule.toolkit.registry import Owner
 from bascule.toolkit.scheduler import Scheduler
@@ -49,40 +51,60 @@ _log = structlog.stdlib.get_logger("bascule.turn")
 
 
 async def run_turn(
-    engine: Engine, request: TurnRequest, target: Target, owner: str, sink: Sink
+    engine: Engine,
+    request: TurnRequest,
+    target: Target,
+    owner: str,
+    sink: Sink,
+    observed: TurnObserver | None = None,
 ) -> None:
     """Run a turn to its end and close the sink.
 
     A fault before the first event leaves is the sink's to `refuse`; later ones end in
-    `response.failed`. Cancellation means that the client has gone: the turn ends as `cancelled`.
+    `response.failed`. Cancellation means that the client has gone (the turn ends as `cancelled`), or
+    that the engine is closing (it fails).
     """
-    turn = _Turn(engine, request, target, owner, sink)
+    observed = observed or engine.observer.turn(target, stream=request.stream)
+    turn = _Turn(engine, request, target, owner, sink, observed)
     try:
         await turn.run()
     except ApiError as e:
         await turn.fail(e)
     except asyncio.CancelledError:
-        await turn.abandon()
-        raise
+        if not engine.closing:
+            await turn.abandon()
+            raise
+        await turn.fail(ApiError(503, "The server is shutting down.", code="server_error"))
     except Exception as e:  # noqa: BLE001 -- the client must hear of it, whatever it was
         _log.exception("turn failed", response_id=turn.state.response_id, exc_info=e)
         await turn.fail(ApiError(500, "The server had an internal error.", code="server_error"))
     finally:
         await turn.stop_calls()
         turn.release()
+        observed.end(turn.ended_as, turn.state.usage, turn.error)
 
 
 class _Turn:
     """The parts of one turn while it runs; what outlives a round is in `state`."""
 
     def __init__(
-        self, engine: Engine, request: TurnRequest, target: Target, owner: str, sink: Sink
+        self,
+        engine: Engine,
+        request: TurnRequest,
+        target: Target,
+        owner: str,
+        sink: Sink,
+        observed: TurnObserver,
     ) -> None:
+        self._observed = observed
         self._engine = engine
         self._request = request
         self._target = target
         self._sink = sink
         self.state = TurnState(response_id=mint("resp"), owner=owner)
+        observed.response_id = self.state.response_id
+        self.ended_as: TurnStatus = "refused"
+        self.error: str | None = None
         self._scheduler: Scheduler | None = None
         self._accumulator = Accumulator(
             self.state,
@@ -110,7 +132,9 @@ class _Turn:
         """Made for the first call of a turn: most turns have none."""
         if self._scheduler is None:
             settings = self._engine.settings
-            self._scheduler = Scheduler(settings.max_concurrent_calls, settings.max_result_bytes)
+            self._scheduler = Scheduler(
+                settings.max_concurrent_calls, settings.max_result_bytes, self._observed
+            )
         return self._scheduler
 
     async def stop_calls(self) -> None:
@@ -150,7 +174,7 @@ class _Turn:
         engine, request, target = self._engine, self._request, self._target
         flattener = Flattener(engine.handlers, self._names, engine.sealer, target)
         earlier = [flattener.stored(item, origin) for item, origin in self._chain.items]
-        inputs = self._claimed(request.input)
+        inputs = claimed(request.input, self._chain.continuation.suspended, engine.handlers)
         flat = flattener.flatten(earlier, "previous_response_id")
         flat += flattener.flatten(inputs)
         self.state.model_items = flat
@@ -189,31 +213,11 @@ class _Turn:
 
     # --- round zero: what was suspended goes on
 
-    def _claimed(self, inputs: Sequence[Item]) -> list[Item]:
-        """The input, in which answers to suspended calls say nothing to the model themselves."""
-        awaited = {key for call in self._chain.continuation.suspended for key in call.awaits}
-        if not awaited:
-            return list(inputs)
-        answered: set[str] = set()
-        for item in inputs:
-            key = self._answer_key(item)
-            if key in awaited:
-                item.model = []
-                answered.add(key)
-        missing = sorted(awaited - answered)
-        if missing:
-            raise invalid(f"No tool output found for function call {missing[0]}.", "input")
-        return list(inputs)
-
-    def _answer_key(self, item: Item) -> str:
-        handler = self._engine.handlers.for_item(item.type)
-        return (handler.answers(item) if handler is not None else None) or ""
-
     async def _round_zero(self) -> LoopDecision:
         suspended = self._chain.continuation.suspended
         if not suspended:
             return LoopDecision(Step.CONTINUE)
-        answers = {self._answer_key(item): item for item in self._request.input}
+        answers = {answer_key(item, self._engine.handlers): item for item in self._request.input}
         self._begin()
         self._accumulator.begin_round(self._plan.registry.lookup, lambda _: False, self._route)
         for call in suspended:
@@ -235,6 +239,7 @@ class _Turn:
         self._limit.resumed()
         self.scheduler.start(
             call,
+            entry.identity.kind,
             binding,
             lambda: executor.resume(call, binding.params, suspended.state, answers, context),
             lambda outcome: self._show(round_call, outcome),
@@ -263,7 +268,13 @@ class _Turn:
             summarise=request.reasoning.asked_summary is not None, logprobs=request.wants_logprobs
         )
         self._accumulator.begin_round(self._plan.registry.lookup, self._is_refused, self._route)
-        inference = Inference(target, decoder, opened=self._begin, feed=self._accumulator.feed)
+        inference = Inference(
+            target,
+            decoder,
+            opened=self._begin,
+            feed=self._accumulator.feed,
+            observed=self._observed.round(target.url, target.headers, encoded.body),
+        )
         await inference.run(encoded.body, self._sink)
         end = self._accumulator.end
         if isinstance(end, RoundFailed):
@@ -290,11 +301,10 @@ class _Turn:
         if entry.ownership.owner is not Owner.GATEWAY:
             return
         self._running.append(call)
-        binding = entry.ownership.binding
-        if binding is None or not self._limit.admits(call):
+        if entry.ownership.binding is None or not self._limit.admits(call):
             return
         self.scheduler.submit(
-            call.call, binding, self._context(), lambda outcome: self._show(call, outcome)
+            call.call, entry, self._context(), lambda outcome: self._show(call, outcome)
         )
 
     def _context(self) -> ExecutionContext:
@@ -314,8 +324,9 @@ class _Turn:
                 await self._declare(outcome.declare)
         calls = self._accumulator.calls
         refused = [call for call in calls if call.refused and call.status != "incomplete"]
+        note_calls(self._observed, calls)
         decision = classify_round(
-            client_calls=sum(map(_is_client, calls)),
+            client_calls=sum(map(is_client, calls)),
             gateway_calls=len(outcomes) + len(refused),
             suspended=suspended,
             incomplete_reason=getattr(self._accumulator.end, "incomplete_reason", None),
@@ -344,7 +355,7 @@ class _Turn:
         """Keep a call's hidden pair beside its public item; 1 for a suspended call."""
         pair: list[Flat] = [] if call.resumed else [flat_call(call)]
         if not isinstance(outcome, Suspended):
-            pair.append(_flat_output(call, outcome))
+            pair.append(flat_output(call, outcome))
             if call.record is not None:
                 call.record.origin = Origin(model=pair)
             return 0
@@ -369,7 +380,7 @@ class _Turn:
                 said.append(flat_call(part))
         for call, outcome in outcomes.items():
             if not isinstance(outcome, Suspended):
-                said.append(_flat_output(call, outcome))
+                said.append(flat_output(call, outcome))
         for call in refused:
             text = f"The tool {call.call.name} may not be called in this turn."
             said.append(FunctionCallOutput(call.call.call_id, text))
@@ -419,7 +430,7 @@ class _Turn:
 
     async def _finish(
         self,
-        status: ResponseStatus,
+        status: EndStatus,
         *,
         reason: str | None = None,
         error: ApiError | None = None,
@@ -440,6 +451,7 @@ class _Turn:
             self._accumulator.put(event)
         self._accumulator.flush()
         self._ended = True
+        self.ended_as = status
         self._sink.close()
 
     async def _store(self, snapshot: Snapshot, *, required: bool) -> None:
@@ -469,10 +481,13 @@ class _Turn:
             continuation=continuation,
         )
         self._writing = asyncio.ensure_future(self._engine.store.commit(commit))
+        self._observed.commits(self._writing)
         await asyncio.shield(self._writing)
 
     async def fail(self, error: ApiError) -> None:
         """End in `response.failed`, or refuse where the client has seen nothing of the turn."""
+        self.error = error.code or error.type
+        self.ended_as = "failed" if self._begun else "refused"
         if self._begun and self._sink.streams:
             await self._finish("failed", error=error)
         else:
@@ -488,20 +503,9 @@ class _Turn:
             return
         if self._ended:
             return
+        self.ended_as = "cancelled"
         if self._begun and self._sink.streams and self._request.store:
             await asyncio.shield(self._store(self._current("cancelled"), required=False))
-
-
-def _flat_output(call: RoundCall, outcome: Output | Failed) -> FunctionCallOutput:
-    if isinstance(outcome, Output):
-        return FunctionCallOutput(call.call.call_id, outcome.output)
-    return FunctionCallOutput(call.call.call_id, json.encode({"error": outcome.message}).decode())
-
-
-def _is_client(call: RoundCall) -> bool:
-    if call.refused or call.status == "incomplete":
-        return False
-    return call.entry is None or call.entry.ownership.owner is not Owner.GATEWAY
 
 
 def _by_index(item: OutputItem) -> int:

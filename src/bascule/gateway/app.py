@@ -13,10 +13,12 @@ from starlette.routing import Route
 
 from bascule.config import Config
 from bascule.engine.engine import Engine
+from bascule.gateway.access import AccessLog
 from bascule.gateway.auth import Auth
 from bascule.gateway.push import Send
 from bascule.gateway.routes.create import CreateResponse
 from bascule.gateway.routes.health import health, ready, root
+from bascule.gateway.routes.metrics import metrics, metrics_keys
 from bascule.gateway.routes.models import list_models
 from bascule.gateway.routes.stored import delete_response, get_response
 from bascule.protocols.errors import ApiError
@@ -49,10 +51,12 @@ class Gateway:
         self.engine = engine
         self.router = router
         self.auth = Auth(config.server.api_keys)
+        self.metrics_auth = Auth(metrics_keys(config))
         self.catalog = Catalog(router)
         self._close = close
         self._create = CreateResponse(config, engine, router, self.auth)
         self._others = self._starlette()
+        self._access = AccessLog(engine.observer, self._others.routes)
 
     def _starlette(self) -> Starlette:
         app = Starlette(
@@ -62,6 +66,7 @@ class Gateway:
                 Route("/v1/models", list_models, methods=["GET"]),
                 Route("/health", health, methods=["GET"]),
                 Route("/ready", ready, methods=["GET"]),
+                Route("/metrics", metrics, methods=["GET"]),
                 Route("/", root, methods=["GET"]),
                 # Served by the hot route; here so that other methods get a 405.
                 Route("/v1/responses", root, methods=["POST"]),
@@ -86,16 +91,39 @@ class Gateway:
             return
         request_id = _request_id(scope["headers"])
         if scope["path"] == "/v1/responses" and scope["method"] == "POST":
-            await self._create(scope, receive, send, request_id)
+            access = self._access.begin(scope, request_id, "/v1/responses")
+            await self._create(scope, receive, send, request_id, access)
             return
         scope["request_id"] = request_id
+        access = self._access.begin(scope, request_id)
 
         async def tagged(message: Any) -> None:
             if message["type"] == "http.response.start":
+                access.status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
             await send(message)
 
-        await self._others(scope, receive, tagged)
+        try:
+            await self._others(scope, receive, tagged)
+        finally:
+            access.end()
+
+    @property
+    def draining(self) -> bool:
+        """Whether new turns are refused because the server is about to stop."""
+        return self._create.draining
+
+    @property
+    def running_turns(self) -> int:
+        return self._create.running
+
+    def drain(self) -> None:
+        """Refuse new turns from now on; those under way go on."""
+        self._create.draining = True
+
+    def cut(self) -> None:
+        """End the turns under way: each fails, and says so."""
+        self._create.cut()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:

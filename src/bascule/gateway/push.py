@@ -112,12 +112,15 @@ class SendWriter:
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self.status = 0
+        """Of the answer, once it has begun."""
         self._queue: deque[Message] = deque()
         self._task: asyncio.Task[None] | None = None
         self.on_pause: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
 
     def start(self, status: int, headers: HeaderList) -> None:
+        self.status = status
         self._drive({"type": "http.response.start", "status": status, "headers": headers})
 
     def write(self, data: bytes) -> None:

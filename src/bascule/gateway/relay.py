@@ -9,18 +9,21 @@ import msgspec
 from msgspec import Raw
 
 from bascule.engine.engine import Engine
-from bascule.engine.inference import failure_error
+from bascule.engine.inference import failure_error, http_fault
 from bascule.gateway.push import HeaderList, SendWriter
 from bascule.gateway.sinks import error_answer
 from bascule.protocols import json
 from bascule.protocols.errors import ApiError
 from bascule.protocols.ids import is_minted
 from bascule.protocols.responses import door
+from bascule.protocols.responses.decoder import counted
 from bascule.protocols.responses.encoder import is_understood
 from bascule.protocols.responses.events import ErrorEvent
 from bascule.protocols.responses.items import Item, Reasoning
 from bascule.protocols.responses.request import TurnRequest
+from bascule.protocols.responses.response import Usage
 from bascule.protocols.sse import SseReader
+from bascule.telemetry.observe import RoundObserver, TurnObserver, TurnStatus
 from bascule.toolkit.names import Ledger
 from bascule.toolkit.prepare import plan_tools
 from bascule.upstreams.client import Headers, UpstreamFailure, UpstreamRequest
@@ -42,6 +45,8 @@ _TERMINAL: Final = (
     b"response.failed",
     b"response.cancelled",
 )
+_Members = dict[str, Raw]
+_members = json.decoder(_Members)
 _NUMBER: Final = re.compile(rb'"sequence_number":\s*(\d+)')
 
 
@@ -86,29 +91,34 @@ def _is_foreign(engine: Engine, target: Target, item: Item) -> bool:
 class Relay:
     """Receives one exchange and writes what comes. An error keeps its status and its headers."""
 
-    def __init__(self, target: Target, writer: SendWriter, headers: HeaderList) -> None:
+    def __init__(
+        self, target: Target, writer: SendWriter, headers: HeaderList, observed: TurnObserver
+    ) -> None:
         self._target = target
         self._writer = writer
         self._headers = headers
+        self._observed = observed
+        self._round: RoundObserver | None = None
         self._status = 0
         self._back: HeaderList = []
         self._whole: list[bytes] | None = []
         self._size = 0
+        self._fault = ""
         self._tail = b""
-        self._first: bytes | None = None
         self._told: list[bytes] = []
         """Pieces with the response as it began, and with finished items."""
         self._last = b""
-        self._terminal = False
+        self._terminal: _Members | None = None
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, body: bytes, client_headers: Headers) -> None:
         """To the answer's end; a cancellation drops the server's connection."""
         target = self._target
         forwarded = [(n, v) for n, v in client_headers if _FORWARDED.fullmatch(n)]
+        observed = self._round = self._observed.round(target.url, target.headers, body)
         request = UpstreamRequest(
             url=target.url,
-            headers=[*target.headers, *forwarded],
+            headers=[*target.headers, *forwarded, *observed.propagated],
             body=body,
             timeouts=target.timeouts,
         )
@@ -118,13 +128,20 @@ class Relay:
         try:
             await self._done
         finally:
-            self._writer.on_pause = self._writer.on_resume = None
+            observed.end(None, "cancelled")  # unless it has ended
+            self.leave()
             exchange.drop()
+
+    def leave(self) -> None:
+        """Nothing more is written."""
+        self._writer.on_pause = self._writer.on_resume = None
 
     # --- the receiver
 
     def head(self, status: int, headers: Headers) -> None:
         self._status = status
+        if self._round is not None:
+            self._round.head(status, headers)
         self._back = [(name, value) for name, value in headers if name not in _NOT_BACK]
         kind = b"".join(value for name, value in headers if name == b"content-type")
         if status == 200 and b"text/event-stream" in kind:
@@ -135,6 +152,8 @@ class Relay:
             self._writer.start(status, [*self._headers, *self._back])
 
     def data(self, data: bytes) -> None:
+        if self._round is not None and self._round.file is not None:
+            self._round.file.data(data)
         if self._whole is not None:
             self._keep(data)
             return
@@ -146,32 +165,36 @@ class Relay:
             if not data:
                 return
         self._writer.write(data)
-        if self._first is None or b"response.output_item.done" in data:
-            self._first = self._first or data
+        if not self._last:
+            self._told.append(data)
+            if self._round is not None:
+                self._round.first()
+        elif b"response.output_item.done" in data:
             self._told.append(data)
         self._last = data
-        if not self._terminal and any(name in data for name in _TERMINAL):
-            self._terminal = any(_type_of(event) in _TERMINAL for event in _events(data))
+        if self._terminal is None and any(name in data for name in _TERMINAL):
+            self._terminal = _terminal_of(data)
 
     def end(self) -> None:
         if self._whole is not None:
             self._respond(b"".join(self._whole))
             return
-        if any(_type_of(event) in _TERMINAL for event in _events(self._tail)):
+        if (last := _terminal_of(self._tail)) is not None:
             self._writer.write(self._tail)  # a last event without its blank line
-            self._terminal = True
-        if self._terminal:
+            self._terminal = last
+        if self._terminal is not None:
             self._finish()
         else:
             self._broke_off("The model server closed the stream before its answer was complete.")
 
     def fail(self, failure: UpstreamFailure) -> None:
         error = failure_error(failure)
+        self._fault = failure.kind
         if failure.kind == "receiver":
             self._settle(failure.__cause__ or failure)
         elif self._whole is not None:
             self._refuse(error)
-        elif self._terminal:
+        elif self._terminal is not None:
             self._finish()
         else:
             self._broke_off(error.message)
@@ -191,6 +214,7 @@ class Relay:
     def _refuse(self, error: ApiError) -> None:
         error.message = self._target.masked(error.message)
         error_answer(self._writer, error, self._headers)
+        self._note("refused", None, error)
         self._settle()
 
     def _respond(self, body: bytes) -> None:
@@ -199,6 +223,10 @@ class Relay:
         if self._status != 200:
             # Some servers repeat in their errors the key that they were given.
             body = self._target.masked(body.decode("latin-1")).encode("latin-1")
+            self._fault = http_fault(self._status)
+            self._note("refused", None, ApiError(self._status, ""))
+        else:
+            self._said(_members_or_none(body))
         self._writer.respond(self._status, [*self._headers, *self._back], body)
         self._settle()
 
@@ -217,6 +245,8 @@ class Relay:
             "sequence_number": number,
         }
         self._writer.write(b"event: response.failed\ndata: %b\n\n" % json.encode(event))
+        self._fault = self._fault or "stream"
+        self._note("failed", None, error)
         self._finish()
 
     def _failed_response(self, error: ApiError) -> bytes:
@@ -228,8 +258,27 @@ class Relay:
         return json.merge(begun, status="failed", error=failed, output=items)
 
     def _finish(self) -> None:
+        if self._terminal is not None:
+            self._said(_members_or_none(self._terminal.get("response", b"{}")))
         self._writer.finish()
         self._settle()
+
+    def _said(self, response: _Members) -> None:
+        """What the server's response says of itself."""
+        status = bytes(response.get("status", b"")).strip(b'"').decode()
+        usage = counted(response.get("usage"))
+        if status == "incomplete":
+            self._note("incomplete", usage)
+        elif status in ("failed", "cancelled"):
+            self._fault = "stream"
+            self._note("failed", usage, ApiError(502, ""))
+        else:
+            self._note("completed", usage)
+
+    def _note(self, status: TurnStatus, usage: Usage | None, error: ApiError | None = None) -> None:
+        if self._round is not None:
+            self._round.end(usage, self._fault or None)
+        self._observed.end(status, usage, None if error is None else error.code or error.type)
 
     def _settle(self, error: BaseException | None = None) -> None:
         if self._done.done():
@@ -249,8 +298,15 @@ def _whole_events(data: bytes) -> tuple[bytes, bytes]:
     return (b"", data) if end < 2 else (data[:end], data[end:])
 
 
-_Members = dict[str, Raw]
-_members = json.decoder(_Members)
+def _members_or_none(data: bytes | Raw) -> _Members:
+    try:
+        return _members(data)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
+def _terminal_of(data: bytes) -> _Members | None:
+    return next((event for event in _events(data) if _type_of(event) in _TERMINAL), None)
 
 
 def _events(data: bytes) -> list[_Members]:

@@ -1,5 +1,6 @@
 """Builds a gateway from its configuration and serves it with uvicorn."""
 
+import asyncio
 import base64
 import binascii
 import functools
@@ -7,18 +8,24 @@ import os
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import structlog
 import uvicorn
 
+from bascule import __version__
 from bascule.config import Config, ConfigError, Secret, data_folder
 from bascule.engine.engine import Engine, EngineSettings
 from bascule.engine.seal import Sealer
 from bascule.gateway.app import Gateway
 from bascule.gateway.push import PushProtocol
 from bascule.state.sql import open_store
+from bascule.telemetry.metrics import Metrics
+from bascule.telemetry.observe import Observer
+from bascule.telemetry.trace_files import TraceFiles
 from bascule.tools.all import all_handlers
 from bascule.upstreams.client import UpstreamClient
 from bascule.upstreams.http1 import Http1Client
@@ -29,6 +36,8 @@ from bascule.upstreams.routing import Router
 _log = structlog.stdlib.get_logger("bascule.gateway")
 
 _KEY_BYTES = 32
+_LAST_WORDS = 5
+"""Seconds for requests that are still open when nobody is listened to any more."""
 
 
 def state_url(config: Config) -> str:
@@ -82,13 +91,34 @@ async def build(config: Config, client: UpstreamClient) -> Gateway:
             max_result_bytes=tools.max_result_bytes,
             max_tools=config.limits.max_tools,
         ),
+        observer=make_observer(config),
     )
 
     async def close() -> None:
         await client.aclose()
         await store.aclose()
+        await asyncio.to_thread(engine.observer.close)
 
     return Gateway(config, engine=engine, router=router, close=close)
+
+
+def make_observer(config: Config) -> Observer:
+    """Metrics always; traces and files where they are configured, their libraries loaded then only."""
+    section = config.telemetry
+    tracing = files = None
+    if section.otlp_endpoint is not None:
+        from bascule.telemetry.tracing import Tracing
+
+        tracing = Tracing(section.otlp_endpoint, __version__)
+    if section.trace_dir is not None:
+        files = TraceFiles(Path(section.trace_dir), _secrets(config))
+    return Observer(metrics=Metrics(__version__), tracing=tracing, files=files)
+
+
+def _secrets(config: Config) -> list[str]:
+    keys = [upstream.api_key for upstream in config.upstreams]
+    known = [*config.server.api_keys, *config.security.keys, *keys, config.telemetry.metrics_key]
+    return [key.reveal() for key in known if key is not None and key.reveal() != "client"]
 
 
 def _sealing_keys(config: Config, url: str) -> list[bytes]:
@@ -133,11 +163,15 @@ def _base64(text: str) -> bytes:
 
 
 class _Server(uvicorn.Server):
-    """Says where it listens, on the first line of stdout."""
+    """Says where it listens, on the first line of stdout, and drains before it stops listening."""
 
-    def __init__(self, config: uvicorn.Config, listening: Callable[[str], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, gateway: Gateway, listening: Callable[[str], None]
+    ) -> None:
         super().__init__(config)
+        self._gateway = gateway
         self._listening = listening
+        self._patience_ends: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -145,6 +179,24 @@ class _Server(uvicorn.Server):
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
             self._listening(f"http://{shown}:{port}")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal begins the draining, a second one ends it."""
+        if self._patience_ends is None:
+            self._patience_ends = time.monotonic() + self._gateway.config.server.drain_seconds
+            self._captured_signals.append(sig)
+            self._gateway.drain()
+        else:
+            self._patience_ends = 0
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called ten times a second."""
+        if self._patience_ends is not None and not self.should_exit:
+            late = time.monotonic() >= self._patience_ends
+            if late:
+                self._gateway.cut()
+            self.should_exit = late or not self._gateway.running_turns
+        return await super().on_tick(counter)
 
 
 def say_listening(url: str) -> None:
@@ -155,8 +207,8 @@ def say_listening(url: str) -> None:
 def make_server(
     gateway: Gateway, listening: Callable[[str], None] = say_listening
 ) -> uvicorn.Server:
-    """A server for the gateway; `serve` runs it until SIGINT or SIGTERM (or `should_exit`), after
-    which running turns have `drain_seconds` to end."""
+    """A server for the gateway; `serve` runs it until SIGINT or SIGTERM (or `should_exit`). Then it
+    listens on for as long as turns are under way, at most `drain_seconds`, and refuses new ones."""
     section = gateway.config.server
     config = uvicorn.Config(
         gateway,  # type: ignore[arg-type]
@@ -171,6 +223,6 @@ def make_server(
         server_header=False,
         proxy_headers=False,
         backlog=4096,
-        timeout_graceful_shutdown=int(section.drain_seconds),
+        timeout_graceful_shutdown=_LAST_WORDS,
     )
-    return _Server(config, listening)
+    return _Server(config, gateway, listening)

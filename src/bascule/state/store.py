@@ -205,6 +205,8 @@ class Store(Protocol):
 class StoreError(Exception):
     """The database could not be used, or what it holds is not whole."""
 
+    loggable = True
+
 
 class ConversationGone(StoreError):
     """The conversation that is written to does not exist."""

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from contextvars import copy_context
 
+from bascule.telemetry.observe import TurnObserver
 from bascule.toolkit.handler import ExecutionContext, Policy
 from bascule.toolkit.outcome import Call, Outcome, Output
-from bascule.toolkit.registry import Binding
+from bascule.toolkit.registry import Binding, ToolEntry
 from bascule.toolkit.telemetry import Run, observed
 
 Finished = Callable[[Outcome], None]
@@ -15,7 +17,11 @@ class Scheduler:
     """One for each turn. Calls start when they are submitted, as far as the width and the tools'
     policies permit; `results` waits for all of them. `cancel` leaves no task behind."""
 
-    def __init__(self, width: int, max_result_bytes: int) -> None:
+    def __init__(
+        self, width: int, max_result_bytes: int, observed: TurnObserver | None = None
+    ) -> None:
+        self._observed = observed
+        self._context = copy_context() if observed is None else observed.context
         self._width = asyncio.Semaphore(width)
         self._max_result_bytes = max_result_bytes
         self._by_name: dict[str, asyncio.Lock] = {}
@@ -23,23 +29,38 @@ class Scheduler:
         self._order: list[asyncio.Task[Outcome]] = []
 
     def submit(
-        self, call: Call, binding: Binding, context: ExecutionContext, finished: Finished
+        self, call: Call, entry: ToolEntry, context: ExecutionContext, finished: Finished
     ) -> None:
-        """Start a call; `finished` is told the outcome as soon as it is there."""
+        """Start a call of a tool that has a binding; `finished` is told the outcome as soon as it is
+        there."""
+        binding = entry.ownership.binding
+        if binding is None:
+            raise ValueError("the tool has no executor")
         executor, params = binding.executor, binding.params
-        self.start(call, binding, lambda: executor.execute(call, params, context), finished)
+        self.start(
+            call,
+            entry.identity.kind,
+            binding,
+            lambda: executor.execute(call, params, context),
+            finished,
+        )
 
-    def start(self, call: Call, binding: Binding, run: Run, finished: Finished) -> None:
+    def start(self, call: Call, kind: str, binding: Binding, run: Run, finished: Finished) -> None:
         """The same for any coroutine of the binding's executor, such as the rest of a call that was
         suspended."""
-        task = asyncio.get_running_loop().create_task(self._run(call, binding, run, finished))
+        # Calls are submitted from an upstream's read callback: the turn's own context is given along.
+        task = asyncio.get_running_loop().create_task(
+            self._run(call, kind, binding, run, finished), context=self._context.copy()
+        )
         self._running.add(task)
         self._order.append(task)
         task.add_done_callback(self._running.discard)
 
-    async def _run(self, call: Call, binding: Binding, run: Run, finished: Finished) -> Outcome:
+    async def _run(
+        self, call: Call, kind: str, binding: Binding, run: Run, finished: Finished
+    ) -> Outcome:
         async with self._turn_of(call.name, binding.executor.policy), self._width:
-            outcome = await observed(call, binding.executor, run)
+            outcome = await observed(call, kind, binding.executor, run, self._observed)
         outcome = self._bounded(outcome)
         finished(outcome)
         return outcome

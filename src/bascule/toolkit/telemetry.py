@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 
+from bascule.telemetry.observe import TurnObserver
 from bascule.toolkit.handler import ToolExecutor
 from bascule.toolkit.outcome import Call, Failed, Outcome, Output, Suspended
 
@@ -17,20 +18,30 @@ _log = structlog.stdlib.get_logger("bascule.tools")
 
 
 async def observed(
-    call: Call,
-    executor: ToolExecutor[Any],
-    run: Run,
+    call: Call, kind: str, executor: ToolExecutor[Any], run: Run, turn: TurnObserver | None = None
 ) -> Outcome:
-    """Run an execution: whatever goes wrong in it becomes that call's error result."""
+    """Run an execution: whatever goes wrong in it becomes that call's error result. `kind` is the
+    declared tool type."""
     began = time.perf_counter()
-    outcome = await _isolated(executor, run)
-    _log.info(
-        "tool call",
-        executor=type(executor).__name__,
-        outcome=type(outcome).__name__.lower(),
-        seconds=round(time.perf_counter() - began, 4),
-    )
-    return outcome
+    span = None if turn is None else turn.tool_span(kind, call.name, call.call_id)
+    ended = "cancelled"
+    try:
+        outcome = await _isolated(executor, run)
+        ended = type(outcome).__name__.lower()
+        return outcome
+    finally:
+        seconds = time.perf_counter() - began
+        if turn is not None:
+            turn.tool_call(kind, ended, seconds)
+        if span is not None:
+            span.end_tool(ended)
+        _log.info(
+            "tool call",
+            type=kind,
+            executor=type(executor).__name__,
+            outcome=ended,
+            seconds=round(seconds, 4),
+        )
 
 
 async def _isolated(executor: ToolExecutor[Any], run: Run) -> Outcome:

@@ -28,6 +28,8 @@ FailureKind = Literal[
 class UpstreamFailure(Exception):
     """The exchange did not end; `answered` says whether a response head had arrived."""
 
+    loggable = True
+
     def __init__(self, kind: FailureKind, message: str, *, answered: bool = False) -> None:
         super().__init__(message)
         self.kind: FailureKind = kind

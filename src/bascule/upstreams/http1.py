@@ -7,6 +7,7 @@ a first-byte or idle timeout may come up to half its length late, and at most tw
 import asyncio
 import contextlib
 import ssl
+from contextvars import Context
 
 from bascule.upstreams.client import Exchange, Receiver, Timeouts, UpstreamRequest
 from bascule.upstreams.http1_connection import Http1Connection, Http1Exchange
@@ -66,7 +67,9 @@ class Http1Client:
     # What follows is for exchanges and connections.
 
     def connect(self, exchange: Http1Exchange) -> None:
-        task = asyncio.get_running_loop().create_task(self._connect(exchange))
+        # A connection outlives the request that opens it, and must not log in that one's name.
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._connect(exchange), context=Context())
         exchange.connecting = task
         self._connecting[task] = exchange
         task.add_done_callback(self._connecting.pop)

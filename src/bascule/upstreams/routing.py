@@ -1,6 +1,6 @@
 """From a model's name to an upstream: exact names and aliases, `UPSTREAM/model`, globs, the default."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
@@ -104,8 +104,14 @@ class Router:
 
     def _configured(self, model: ModelSection, client_key: str | None) -> Target:
         upstream = self.upstreams[model.upstream]
-        return self._target(
+        target = self._target(
             upstream, model.model or model.name, client_key, self._flags[model.name]
+        )
+        return replace(
+            target,
+            name=model.name,
+            context_length=model.context_length,
+            max_output_tokens=model.max_output_tokens,
         )
 
     def _model_flags(self, i: int, model: ModelSection) -> Flags:

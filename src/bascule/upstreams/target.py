@@ -21,8 +21,11 @@ class Target:
     client: UpstreamClient
     timeouts: Timeouts
     surface: ModelSurface
+    name: str = ""
+    """That of `[[models]]`; empty for a model that is not there. No client can make it up."""
     context_length: int | None = None
-    """Tokens that the model can hold, where that is known."""
+    """Tokens of prompt and answer together, where known."""
+    max_output_tokens: int | None = None
 
     def masked(self, text: str) -> str:
         """A server's own words without the key that it was given: some repeat it in their errors."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -9,6 +10,7 @@ import structlog
 from bascule.config import Config
 from bascule.engine.engine import Engine
 from bascule.engine.turn import run_turn
+from bascule.gateway.access import Access
 from bascule.gateway.auth import Auth, presented_keys
 from bascule.gateway.body import ClientGone, read_body
 from bascule.gateway.push import HeaderList, Send, SendWriter, writer_for
@@ -16,11 +18,21 @@ from bascule.gateway.relay import Relay, may_relay
 from bascule.gateway.sinks import JsonSink, SseSink, error_answer
 from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.responses import door
+from bascule.telemetry.observe import TurnObserver
 from bascule.upstreams.routing import Router
 
 Receive = Callable[[], Awaitable[Any]]
 
 _log = structlog.stdlib.get_logger("bascule.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What answers a request, and what is to be said and done when it has."""
+
+    turn: Coroutine[Any, Any, None]
+    leave: Callable[[], None]
+    observed: TurnObserver
 
 
 class CreateResponse:
@@ -33,25 +45,40 @@ class CreateResponse:
         self._auth = auth
         self._forwards_keys = router.forwards_keys
         self._running: set[asyncio.Task[Any]] = set()
+        self.draining = False
+        """Whether new turns are refused because the server is about to stop."""
 
     async def __call__(
-        self, scope: dict[str, Any], receive: Receive, send: Send, request_id: bytes
+        self,
+        scope: dict[str, Any],
+        receive: Receive,
+        send: Send,
+        request_id: bytes,
+        access: Access,
     ) -> None:
         writer = writer_for(scope, send)
         headers: HeaderList = [(b"x-request-id", request_id)]
+        observed = None
         try:
-            turn, leave = await self._prepare(scope, receive, writer, headers)
+            running = await self._prepare(scope, receive, writer, headers)
+            observed = running.observed
+            await self._run(running, writer, receive)
         except ApiError as e:
+            if self.draining:
+                headers.append((b"connection", b"close"))  # the next try may reach another server
             error_answer(writer, e, headers)
             await writer.drained()
-            return
         except ClientGone:
             return
-        await self._run(turn, leave, writer, receive)
+        finally:
+            if observed is not None:
+                observed.end("cancelled", None)  # unless it has ended: its client was gone at once
+            access.status = writer.status
+            access.end(observed)
 
     async def _prepare(
         self, scope: dict[str, Any], receive: Receive, writer: SendWriter, headers: HeaderList
-    ) -> tuple[Coroutine[Any, Any, None], Callable[[], None]]:
+    ) -> _Running:
         owner = self._auth.owner(scope["headers"])
         limits = self._config.limits
         self._check_running()
@@ -64,15 +91,25 @@ class CreateResponse:
         target = self._router.resolve(request.model, keys[0] if keys else None)
         done = self._config.server.sse_done
         if not done and await may_relay(self._engine, request, target):
-            relay = Relay(target, writer, headers)
-            return relay.run(body, scope["headers"]), _nothing_to_leave
+            observed = self._engine.observer.turn(target, stream=request.stream)
+            relay = Relay(target, writer, headers, observed)
+            return _Running(relay.run(body, scope["headers"]), relay.leave, observed)
         if request.stream:
             sink = SseSink(writer, headers, done=done, obfuscate=request.wants_obfuscation)
         else:
             sink = JsonSink(writer, headers)
-        return run_turn(self._engine, request, target, owner, sink), sink.leave
+        observed = self._engine.observer.turn(target, stream=request.stream)
+        turn = run_turn(self._engine, request, target, owner, sink, observed)
+        return _Running(turn, sink.leave, observed)
+
+    @property
+    def running(self) -> int:
+        """How many turns are under way."""
+        return len(self._running)
 
     def _check_running(self) -> None:
+        if self.draining:
+            raise ApiError(503, "The server is shutting down.", retry_after="1")
         if len(self._running) >= self._config.limits.max_concurrent_turns:
             raise ApiError(
                 503, "Too many turns are running.", code="server_is_overloaded", retry_after="1"
@@ -80,8 +117,7 @@ class CreateResponse:
 
     async def _run(
         self,
-        turn: Coroutine[Any, Any, None],
-        leave: Callable[[], None],
+        running: _Running,
         writer: SendWriter,
         receive: Receive,
     ) -> None:
@@ -89,22 +125,22 @@ class CreateResponse:
         assert task is not None  # noqa: S101 -- a coroutine runs in a task
         self._running.add(task)
         try:
-            await writer.write_by(turn, receive)
+            await writer.write_by(running.turn, receive)
         except Exception as e:  # noqa: BLE001 -- the connection must not stay open for nothing
             _log.error("a turn could not be ended", exc_info=e)
             writer.abort()
         finally:
             self._running.discard(task)
-            leave()
+            running.leave()
+
+    def cut(self) -> None:
+        """End the turns under way: each fails, and says so."""
+        self._engine.closing = True
+        for task in self._running:
+            task.cancel()
 
     async def drain(self) -> None:
-        """Wait a moment for turns that were cancelled at the end of the server's patience."""
-        tasks = list(self._running)
-        for task in tasks:
-            task.cancel()
-        if tasks:
+        """Wait a moment for turns that go on beyond the end of the server's patience."""
+        self.cut()
+        if tasks := list(self._running):
             await asyncio.wait(tasks, timeout=5)
-
-
-def _nothing_to_leave() -> None:
-    """A relay holds on to nothing."""

@@ -14,8 +14,11 @@ async def health(_: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """The store can be read and at least one upstream answers; 503 says what does not."""
+    """The store can be read and at least one upstream answers; 503 says what does not, or that
+    the server is about to stop."""
     gateway = gateway_of(request)
+    if gateway.draining:
+        return json_answer(b'{"status":"draining","missing":[]}', 503)
     missing: list[str] = []
     try:
         await gateway.engine.store.response("", "resp_ready")

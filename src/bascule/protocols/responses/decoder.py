@@ -270,7 +270,7 @@ class ResponsesDecoder:
             if name not in MEMBERS and not json.is_null(raw)
         }
         tier = _text(response.get("service_tier")) or None
-        self._out.append(RoundEnd(_counted(response.get("usage")), reason, extra, tier))
+        self._out.append(RoundEnd(counted(response.get("usage")), reason, extra, tier))
 
     def _close(self, status: str) -> None:
         for life in self._lives:
@@ -339,7 +339,8 @@ def _error_of(members: dict[str, Raw]) -> Any:
     return flat if flat["message"] is not None else None
 
 
-def _counted(raw: Raw | None) -> Usage | None:
+def counted(raw: Raw | None) -> Usage | None:
+    """A response's `usage`; None where there is none that can be read."""
     usage = _lenient(_usage, raw)
     if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
         return None

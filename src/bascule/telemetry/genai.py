@@ -1,0 +1,35 @@
+"""Names of OpenTelemetry's semantic conventions for generative AI, and of the few others in use.
+
+The conventions are in development: a renamed attribute is changed here and nowhere else.
+"""
+
+from typing import Final
+
+OPERATION: Final = "gen_ai.operation.name"
+PROVIDER: Final = "gen_ai.provider.name"
+REQUEST_MODEL: Final = "gen_ai.request.model"
+REQUEST_STREAM: Final = "gen_ai.request.stream"
+RESPONSE_ID: Final = "gen_ai.response.id"
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+CACHED_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
+FIRST_CHUNK_SECONDS: Final = "gen_ai.response.time_to_first_chunk"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+
+ERROR_TYPE: Final = "error.type"
+HTTP_METHOD: Final = "http.request.method"
+HTTP_ROUTE: Final = "http.route"
+HTTP_STATUS: Final = "http.response.status_code"
+
+CHAT: Final = "chat"
+INVOKE_AGENT: Final = "invoke_agent"
+EXECUTE_TOOL: Final = "execute_tool"
+
+TURN_STATUS: Final = "bascule.turn.status"
+TURN_ROUNDS: Final = "bascule.turn.rounds"
+TOOL_OUTCOME: Final = "bascule.tool.outcome"
+REQUEST_ID: Final = "bascule.request.id"
+"""No convention has these."""
