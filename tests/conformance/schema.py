@@ -230,7 +230,9 @@ _PLACE = {"sequence_number": _INTEGER, "item_id": _STRING, "output_index": _INTE
 
 def _new_event(type_: str, **members: Json) -> Change:
     def change(schemas: Json) -> None:
-        schemas[f"{type_}StreamingEvent"] = _object(type_, **_PLACE, **members)
+        # As the document has it on the deltas that it knows.
+        optional = {"obfuscation": _STRING} if type_.endswith(".delta") else None
+        schemas[f"{type_}StreamingEvent"] = _object(type_, optional=optional, **_PLACE, **members)
 
     return change
 

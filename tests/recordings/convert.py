@@ -28,12 +28,19 @@ SCOPE = frozenset(
         "metadata",
         "store",
         "stream",
+        "service_tier",
+        "max_tool_calls",
+        "truncation",
+        "top_logprobs",
+        "user",
+        "prompt_cache_key",
+        "safety_identifier",
     ]
 )
 """Request fields that are replayed."""
 
 # Not replayed: `previous_response_id`, since the response that it names was never here (its calls are
-# put in instead), and `service_tier`, which is not supported yet.
+# put in instead).
 
 NO_TEXT = "reasoning without any text cannot come from a Chat server"
 MERGED = "a Chat answer has one place for text and one for reasoning: neighbours become one item"
@@ -138,6 +145,8 @@ def request(recording: Recording) -> Json:
     fields: Json = {key: value for key, value in recorded.items() if key in SCOPE}
     fields["stream"] = recording.streamed
     fields["model"] = recording.name
+    if any("obfuscation" in event for event in recording.decoded_events):
+        fields["stream_options"] = {"include_obfuscation": True}
     if isinstance(fields.get("input"), list):
         fields["input"] = _with_calls(fields["input"])
     if _shows_summary(items) and not (fields.get("reasoning") or {}).get("summary"):

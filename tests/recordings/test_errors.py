@@ -36,6 +36,10 @@ SENT = {
 """Bad requests, and the place that the gateway names: a Chat server takes no files
 by their URL, where OpenAI refuses these files only."""
 
+LIMITS = {
+    r.name: r for r in recordings("responses") if r.family == "max_tool_calls" and r.status == 400
+}
+
 TOOL_CHOICE = "error--vr-tool-function-tool_loop-step2-tool_choice-without-tools-400"
 
 EXCLUDED = {
@@ -82,6 +86,20 @@ async def test_the_same_bad_request_is_refused(name: str) -> None:
     tally.replayed("responses", "error", recording.name)
 
 
+@pytest.mark.requirement("request:max-tool-calls")
+@pytest.mark.parametrize("name", LIMITS)
+async def test_a_bad_maximum_of_calls_is_refused_as_recorded(name: str) -> None:
+    recording = LIMITS[name]
+    async with ModelServer("unused") as model, serving(model.url) as api:
+        answer = await api.create(**(recording.request or {}))
+        assert model.chats == []
+    recorded = recording.body["error"]
+    assert answer.status == recording.status
+    for key in ("code", "param", "type"):
+        assert answer.error[key] == recorded[key]
+    tally.replayed("responses", recording.family, recording.name)
+
+
 @pytest.mark.requirement("choice:undeclared:refused")
 async def test_a_choice_of_a_tool_that_only_the_chain_declared_is_refused() -> None:
     recording = FAILED[TOOL_CHOICE]
@@ -118,5 +136,6 @@ def test_every_failure_is_used_or_excluded() -> None:
     used = {*FROM_UPSTREAM, *SENT, TOOL_CHOICE}
     assert used | EXCLUDED.keys() == FAILED.keys()
     assert not used & EXCLUDED.keys()
+    assert len(LIMITS) == 5
     for name, reason in EXCLUDED.items():
         tally.excluded("responses", FAILED[name].family, reason)
