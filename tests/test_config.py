@@ -373,3 +373,42 @@ def test_secrets_compare() -> None:
     assert Secret("a") != "a"
     assert len({Secret("a"), Secret("a")}) == 1
     assert ServerSection(api_keys=(Secret("a"),)) == ServerSection(api_keys=(Secret("a"),))
+
+
+def _model(name: str, *aliases: str) -> dict[str, Any]:
+    return {"name": name, "upstream": UPSTREAM["name"], "aliases": list(aliases)}
+
+
+@pytest.mark.parametrize(
+    ("models", "says"),
+    [
+        ([_model("a"), _model("a")], "models[1].name: the name 'a' is used twice"),
+        ([_model("a", "a")], "models[0].aliases[0]: 'a' is the model's own name"),
+        ([_model("a", "b"), _model("b")], "models[0].aliases[0]: 'b' is the name of another model"),
+        (
+            [_model("a", "b"), _model("b", "a")],
+            "models[0].aliases[0]: 'b' is the name of another model; 'b' has the alias 'a': a loop",
+        ),
+        ([_model("a", "x"), _model("b", "x")], "models[1].aliases[0]: 'x' is also an alias of 'a'"),
+        ([_model("a", "x", "x")], "models[0].aliases[1]: 'x' is also an alias of 'a'"),
+        (
+            [_model("a", "c-*"), _model("b", "c-*")],
+            "models[1].aliases[0]: 'c-*' is also an alias of 'a'",
+        ),
+        ([_model("a", "")], "models[0].aliases[0]: it is empty"),
+        ([_model("")], "models[0].name: it is empty"),
+    ],
+)
+@pytest.mark.requirement("models:alias:clear")
+def test_a_name_means_one_model(models: list[dict[str, Any]], says: str) -> None:
+    assert _refused({"upstreams": [UPSTREAM], "models": models}) == says
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("context_length", 0), ("max_output_tokens", "many"), ("input", ["sound"]), ("input", "text")],
+)
+def test_a_models_details(key: str, value: Any) -> None:
+    message = _refused({"upstreams": [UPSTREAM], "models": [{**_model("a"), key: value}]})
+    assert message.startswith("models")
+    assert key in message

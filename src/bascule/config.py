@@ -200,16 +200,48 @@ def _check(config: Config) -> None:
             raise ConfigError(f"upstreams[{i}].name: '{name}' must not be empty or hold a slash")
         if not config.upstreams[i].base_url.startswith(("http://", "https://")):
             raise ConfigError(f"upstreams[{i}].base_url: it must begin with http:// or https://")
-    taken: set[str] = set()
     for i, model in enumerate(config.models):
         if model.upstream not in names:
             raise ConfigError(f"models[{i}].upstream: there is no upstream '{model.upstream}'")
-        for name in (model.name, *model.aliases):
-            if name in taken:
-                raise ConfigError(f"models[{i}]: the name '{name}' is used twice")
-            taken.add(name)
+    _check_names(config.models)
     if sum(model.default for model in config.models) > 1:
         raise ConfigError("models: more than one is the default")
+
+
+def is_glob(name: str) -> bool:
+    """Whether an alias stands for many names."""
+    return "*" in name or "?" in name
+
+
+def _check_names(models: tuple[ModelSection, ...]) -> None:
+    """Names and aliases mean one model each."""
+    named: dict[str, int] = {}
+    for i, model in enumerate(models):
+        if not model.name:
+            raise ConfigError(f"models[{i}].name: it is empty")
+        if model.name in named:
+            raise ConfigError(f"models[{i}].name: the name '{model.name}' is used twice")
+        named[model.name] = i
+    aliases: dict[str, int] = {}
+    for i, model in enumerate(models):
+        for j, alias in enumerate(model.aliases):
+            place = f"models[{i}].aliases[{j}]"
+            if not alias:
+                raise ConfigError(f"{place}: it is empty")
+            if alias == model.name:
+                raise ConfigError(f"{place}: '{alias}' is the model's own name")
+            if alias in named:
+                other = models[named[alias]]
+                loop = f"; '{alias}' has the alias '{model.name}': a loop"
+                raise ConfigError(
+                    f"{place}: '{alias}' is the name of another model"
+                    f"{loop if model.name in other.aliases else ''}"
+                )
+            if alias in aliases:
+                raise ConfigError(
+                    f"{place}: '{alias}' is also an alias of '{models[aliases[alias]].name}'"
+                )
+            aliases[alias] = i
 
 
 def _secret_reader(environ: Mapping[str, str]) -> Any:

@@ -6,8 +6,7 @@ import pytest
 
 from bascule.config import Config, ConfigError, convert
 from bascule.protocols.errors import ApiError
-from bascule.testing import ModelServer
-from bascule.upstreams.catalog import Catalog
+from bascule.upstreams.details import ModelDetails
 from bascule.upstreams.http1 import Http1Client
 from bascule.upstreams.routing import Router, base_url
 from bascule.upstreams.target import Target
@@ -154,35 +153,57 @@ def test_a_models_flags_are_checked_too() -> None:
         _router([{"name": "m", "upstream": "open", "flags": {"nonsense": 1}}])
 
 
-# --- the catalog
+GLOBS: list[dict[str, Any]] = [
+    {"name": "big", "upstream": "local", "model": "Qwen/Qwen3", "aliases": ["claude-*", "gpt-5*"]},
+    {"name": "small", "upstream": "local", "aliases": ["claude-haiku", "*-mini"]},
+    {"name": "my model/v1 (q4)", "upstream": "local", "model": "org/a b"},
+]
 
 
-@pytest.mark.anyio
-async def test_the_catalog_lists_configured_names_first_and_what_globs_let_through() -> None:
-    client = Http1Client()
-    async with ModelServer(models=["qwen3", "llama", "house"]) as server:
-        upstream = {"name": "local", "base_url": server.url, "models": ["qwen*", "house"]}
-        models = [{"name": "house", "upstream": "local", "aliases": ["h"]}]
-        config = convert({"upstreams": [upstream], "models": models}, {})
-        listed = await Catalog(Router(config, client)).models(None)
-    await client.aclose()
-    assert [model["id"] for model in listed] == ["house", "h", "qwen3"]
-    assert listed[0]["owned_by"] == "local"
-    assert {model["object"] for model in listed} == {"model"}
-    assert all(isinstance(model["created"], int) for model in listed)
+@pytest.mark.requirement("models:alias:glob")
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("claude-sonnet-4-5", ("local", "Qwen/Qwen3")),
+        ("claude-haiku", ("local", "small")),  # an exact alias comes before a glob
+        ("gpt-5-mini", ("local", "Qwen/Qwen3")),  # the first glob that matches
+        ("gpt-5", ("local", "Qwen/Qwen3")),  # an alias that is a glob before an upstream's glob
+        ("gpt-4o", ("open", "gpt-4o")),
+        ("open/claude-x", ("open", "claude-x")),  # a prefix before a glob
+        ("my model/v1 (q4)", ("local", "org/a b")),
+        ("local/my model/v1 (q4)", ("local", "my model/v1 (q4)")),
+    ],
+)
+def test_aliases_that_are_globs(name: str, where: tuple[str, str]) -> None:
+    assert _where(_router(GLOBS).resolve(name)) == where
 
 
-@pytest.mark.anyio
-async def test_the_catalog_survives_an_upstream_that_is_not_there() -> None:
-    client = Http1Client()
-    async with ModelServer(models=["m"]) as server:
-        upstreams = [
-            {"name": "dead", "base_url": "http://127.0.0.1:9"},
-            {"name": "live", "base_url": server.url},
-        ]
-        catalog = Catalog(Router(convert({"upstreams": upstreams}, {}), client))
-        assert [model["id"] for model in await catalog.models(None)] == ["m"]
-        assert await catalog.reachable()
-        await catalog.models(None)
-        assert len(server.requests) == 1  # remembered
-    await client.aclose()
+def test_of_several_upstreams_one_that_lists_the_model() -> None:
+    router = _router(models=["*"])
+    assert _where(router.resolve("qwen3")) == ("open", "qwen3")
+    router.learn_list("local", ["qwen3", "org/x", "other"])
+    assert _where(router.resolve("qwen3")) == ("local", "qwen3")
+    assert _where(router.resolve("other")) == ("open", "other")  # its globs do not let it through
+    router.learn_list("open", ["qwen3"])
+    assert _where(router.resolve("qwen3")) == ("open", "qwen3")
+
+
+def test_what_is_learned_is_for_the_targets_from_now_on() -> None:
+    router = _router([{"name": "m", "upstream": "local", "model": "qwen3", "context_length": 99}])
+    assert router.resolve("qwen3").context_length is None
+    router.learn("local", "qwen3", ModelDetails(context_length=4096, max_output_tokens=512))
+    assert router.resolve("qwen3").context_length == 4096
+    configured = router.resolve("m")
+    assert (configured.name, configured.context_length) == ("m", 99)
+    assert configured.max_output_tokens == 512
+
+
+def test_what_a_model_reads_is_a_flag() -> None:
+    models = [
+        {"name": "text", "upstream": "open", "input": ["text"]},
+        {"name": "both", "upstream": "open", "input": ["text", "image"]},
+        {"name": "told", "upstream": "open", "input": ["text"], "flags": {"image_input": True}},
+    ]
+    router = _router(models)
+    flags = [router.resolve(name).flags.image_input for name in ("text", "both", "told")]
+    assert flags == [False, True, True]

@@ -88,12 +88,13 @@ async def list_models(config: Config, overrides: Overrides) -> list[str]:
         client = local_client()
         stack.push_async_callback(client.aclose)
         config = await with_upstreams(config, overrides, client, stack)
-        catalog = Catalog(Router(config, client))
+        catalog = Catalog(Router(config, client), patience=15)
+        stack.push_async_callback(catalog.aclose)
         models = await catalog.models(None)
         if not await catalog.reachable():
             asked = ", ".join(upstream.base_url for upstream in config.upstreams)
             raise OSError(f"no model server answers at {asked}")
-    return [f"{model['id']}\t{model['owned_by']}" for model in models]
+    return [f"{model.id}\t{model.owned_by}" for model in models]
 
 
 def _apply(config: Config, overrides: Overrides) -> Config:

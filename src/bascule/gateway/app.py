@@ -19,7 +19,7 @@ from bascule.gateway.push import Send
 from bascule.gateway.routes.create import CreateResponse
 from bascule.gateway.routes.health import health, ready, root
 from bascule.gateway.routes.metrics import metrics, metrics_keys
-from bascule.gateway.routes.models import list_models
+from bascule.gateway.routes.models import get_model, list_models
 from bascule.gateway.routes.stored import delete_response, get_response
 from bascule.protocols.errors import ApiError
 from bascule.protocols.ids import mint
@@ -54,7 +54,7 @@ class Gateway:
         self.metrics_auth = Auth(metrics_keys(config))
         self.catalog = Catalog(router)
         self._close = close
-        self._create = CreateResponse(config, engine, router, self.auth)
+        self._create = CreateResponse(config, engine, router, self.auth, self.catalog.wish)
         self._others = self._starlette()
         self._access = AccessLog(engine.observer, self._others.routes)
 
@@ -64,6 +64,7 @@ class Gateway:
                 Route("/v1/responses/{response_id}", get_response, methods=["GET"]),
                 Route("/v1/responses/{response_id}", delete_response, methods=["DELETE"]),
                 Route("/v1/models", list_models, methods=["GET"]),
+                Route("/v1/models/{model_id:path}", get_model, methods=["GET"]),
                 Route("/health", health, methods=["GET"]),
                 Route("/ready", ready, methods=["GET"]),
                 Route("/metrics", metrics, methods=["GET"]),
@@ -129,9 +130,12 @@ class Gateway:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
+                if len(self.router.upstreams) > 1:
+                    self.catalog.warm()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await self._create.drain()
+                await self.catalog.aclose()
                 await self._close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return

@@ -13,6 +13,7 @@ from bascule.upstreams.client import Exchange, Receiver, Timeouts, UpstreamReque
 from bascule.upstreams.http1_connection import Http1Connection, Http1Exchange
 from bascule.upstreams.wire import Origin, encode_head, parse_target
 
+_CLOSE_SECONDS = 1.0
 _SWEEP_SECONDS = 1.0
 _SWEEP_FLOOR = 0.01
 
@@ -60,9 +61,13 @@ class Http1Client:
         for connection in tuple(self._open):
             connection.fail("closed", "the client was closed")
         await asyncio.gather(*connecting, return_exceptions=True)
-        while self._open:
+        if self._open:
             self._drained.clear()
-            await self._drained.wait()
+            # uvloop never tells the end of a connection whose making was cancelled at its very end.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await self._drained.wait()
+            self._open.clear()
 
     # What follows is for exchanges and connections.
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bascule.protocols.errors import invalid
 from bascule.protocols.flags import Flags
 from bascule.protocols.upstream import ModelSurface, UpstreamProtocol
 from bascule.upstreams.client import Headers, Timeouts, UpstreamClient
@@ -26,6 +27,17 @@ class Target:
     context_length: int | None = None
     """Tokens of prompt and answer together, where known."""
     max_output_tokens: int | None = None
+
+    def check_output(self, wanted: int | None) -> None:
+        """ApiError 400 for more output than the model can give."""
+        most = self.max_output_tokens
+        if wanted is not None and most is not None and wanted > most:
+            raise invalid(
+                f"Invalid value for 'max_output_tokens': {wanted} is more than the {most} that the "
+                "model can give.",
+                "max_output_tokens",
+                code="integer_above_max_value",
+            )
 
     def masked(self, text: str) -> str:
         """A server's own words without the key that it was given: some repeat it in their errors."""

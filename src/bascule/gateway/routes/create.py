@@ -20,7 +20,9 @@ from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.responses import door
 from bascule.telemetry.observe import TurnObserver
 from bascule.upstreams.routing import Router
+from bascule.upstreams.target import Target
 
+Wish = Callable[[Target, str | None], None]
 Receive = Callable[[], Awaitable[Any]]
 
 _log = structlog.stdlib.get_logger("bascule.gateway")
@@ -38,7 +40,11 @@ class _Running:
 class CreateResponse:
     """Reads the body, starts the turn and lets it write; a client that leaves cancels it."""
 
-    def __init__(self, config: Config, engine: Engine, router: Router, auth: Auth) -> None:
+    def __init__(
+        self, config: Config, engine: Engine, router: Router, auth: Auth, wish: Wish
+    ) -> None:
+        """`wish` is told of each target that a turn goes to."""
+        self._wish = wish
         self._config = config
         self._engine = engine
         self._router = router
@@ -88,7 +94,10 @@ class CreateResponse:
         if len(request.input) > limits.max_items:
             raise invalid(f"The input has more than {limits.max_items} items.", "input")
         keys = presented_keys(scope["headers"]) if self._forwards_keys else ()
-        target = self._router.resolve(request.model, keys[0] if keys else None)
+        key = keys[0] if keys else None
+        target = self._router.resolve(request.model, key)
+        self._wish(target, key)
+        target.check_output(request.max_output_tokens)
         done = self._config.server.sse_done
         if not done and await may_relay(self._engine, request, target):
             observed = self._engine.observer.turn(target, stream=request.stream)
