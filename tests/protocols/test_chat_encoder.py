@@ -32,6 +32,12 @@ FLAGS = Flags(
     reasoning_replay="none",
     verbosity=True,
     image_input=True,
+    enforces_required=True,
+    enforces_named=True,
+    enforces_none=True,
+    enforces_parallel=True,
+    text_tool_calls=False,
+    repair_arguments=False,
 )
 SCHEMA = b'{"type":"object","properties":{"b":{},"a":{}}}'
 

@@ -12,11 +12,12 @@ import structlog
 from msgspec import Raw
 
 from bascule.engine.accumulator import Accumulator, RoundCall, flat_call
+from bascule.engine.asking import Asking
 from bascule.engine.chain import NO_CHAIN, load_chain, make_commit
-from bascule.engine.decide import LoopDecision, Step, classify_round
+from bascule.engine.choice import relaxed
+from bascule.engine.decide import LoopDecision, Step, classify_round, why_not_run
 from bascule.engine.engine import NAME_LIMIT, Engine
 from bascule.engine.history import Flattener
-from bascule.engine.inference import Inference
 from bascule.engine.sinks import Notes, Sink
 from bascule.engine.state import Continuation, Origin, OutputItem, TurnState
 from bascule.protocols import json
@@ -231,33 +232,30 @@ class _Turn:
     # --- a round
 
     async def _infer(self) -> None:
-        request, target = self._request, self._target
-        tools = self._plan.encoded(
-            target.flags, lambda specs: target.protocol.encode_functions(specs, target.flags)
+        accumulator = self._accumulator
+        accumulator.begin_round(self._plan.registry.lookup, self._is_refused, self._route)
+        asking = Asking(
+            self._request,
+            self._target,
+            self._plan,
+            self._choice,
+            state=self.state,
+            sink=self._sink,
+            max_reasks=self._engine.settings.max_reasks,
+            ignored=None if self._begun else self._notes.ignored,
+            opened=self._begin,
+            feed=accumulator.feed,
         )
-        encoded = target.protocol.encode_request(
-            request,
-            model=target.model,
-            items=self.state.model_items,
-            tools=tools,
-            choice=self._choice,
-            flags=target.flags,
-        )
-        if not self._begun:
-            self._notes.ignored += encoded.ignored
-        decoder = target.protocol.decoder(summarise=request.reasoning.summary is not None)
-        self._accumulator.begin_round(self._plan.registry.lookup, self._is_refused, self._route)
-        inference = Inference(target, decoder, opened=self._begin, feed=self._accumulator.feed)
-        await inference.run(encoded.body, self._sink)
-        end = self._accumulator.end
+        await asking.run()
+        end = accumulator.end
         if isinstance(end, RoundFailed):
             await self._settle()
             raise end.error
         if end is None:
             raise ApiError(502, "The model server's answer had no end.", code="server_error")
         self.state.add_usage(end.usage)
-        # A choice that is fulfilled must not force the next round too, or the loop never ends.
-        self._choice = WireChoice(allowed=self._choice.allowed)
+        asking.check_prompt(end.usage, self._notes)
+        self._choice = relaxed(self._choice)
 
     def _is_refused(self, wire: str) -> bool:
         allowed = self._choice.allowed
@@ -272,7 +270,8 @@ class _Turn:
             return
         self._running.append(call)
         binding = entry.ownership.binding
-        if binding is None:
+        call.fault = why_not_run(call.call, entry, self._plan.schemas)
+        if binding is None or call.fault is not None:
             return
         self.scheduler.submit(
             call.call, binding, self._context(), lambda outcome: self._show(call, outcome)
@@ -311,13 +310,11 @@ class _Turn:
         results = iter(await self.scheduler.results())
         outcomes: dict[RoundCall, Outcome] = {}
         for call in self._running:
-            entry = call.entry
-            if entry is not None and entry.ownership.binding is not None:
+            if call.fault is None:
                 outcomes[call] = next(results)
             else:
-                outcome = Failed(message="This server has no executor for the tool.")
-                outcomes[call] = outcome
-                self._accumulator.finish_call(call, outcome)
+                outcomes[call] = call.fault
+                self._accumulator.finish_call(call, call.fault)
         self._running = []
         return outcomes
 

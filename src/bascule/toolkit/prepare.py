@@ -11,6 +11,7 @@ from bascule.protocols import json
 from bascule.protocols.errors import invalid
 from bascule.protocols.function import FunctionSpec, WireChoice
 from bascule.protocols.responses.request import ToolChoice, ToolRef
+from bascule.toolkit.arguments import ArgumentSchemas
 from bascule.toolkit.handler import Handlers, Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.registry import CLIENT, Binding, Owner, Ownership, ToolEntry, ToolRegistry
@@ -32,6 +33,8 @@ class ToolPlan:
     names: dict[Identity, str]
     echo: bytes
     """The declarations as the response shows them: a JSON list."""
+    schemas: ArgumentSchemas
+    """The functions' parameters, for checks of what they are called with."""
     _encoded: dict[object, bytes] = field(default_factory=dict[object, bytes])
 
     def encoded(self, key: object, encode: Callable[[Sequence[FunctionSpec]], bytes]) -> bytes:
@@ -69,7 +72,7 @@ class ToolPlan:
         return wires
 
 
-EMPTY = ToolPlan((), ToolRegistry(), {}, b"[]")
+EMPTY = ToolPlan((), ToolRegistry(), {}, b"[]", ArgumentSchemas(()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,9 @@ def _register(
         entries.append(ToolEntry(identity, wire, p.handler, _ownership(p), p.declaration))
     echo = json.encode([p.handler.echo(p.declaration, p.params) for p in (*first, *later)])
     wires = {entry.identity: entry.wire for entry in entries}
-    return ToolPlan(tuple(functions), ToolRegistry(entries), wires, echo)
+    return ToolPlan(
+        tuple(functions), ToolRegistry(entries), wires, echo, ArgumentSchemas(functions)
+    )
 
 
 def _ownership(parsed: _Parsed) -> Ownership:

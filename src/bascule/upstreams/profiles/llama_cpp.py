@@ -18,5 +18,11 @@ PROFILE = Profile(
         reasoning_replay="reasoning_content",
         verbosity=False,
         image_input=True,
+        enforces_required=False,
+        enforces_named=False,
+        enforces_none=True,
+        enforces_parallel=False,
+        text_tool_calls=False,
+        repair_arguments=False,
     ),
 )

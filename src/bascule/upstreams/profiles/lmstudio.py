@@ -18,5 +18,11 @@ PROFILE = Profile(
         reasoning_replay="none",
         verbosity=False,
         image_input=True,
+        enforces_required=False,
+        enforces_named=False,
+        enforces_none=False,
+        enforces_parallel=False,
+        text_tool_calls=False,
+        repair_arguments=True,
     ),
 )
