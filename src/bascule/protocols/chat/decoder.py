@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from bascule.protocols import json
-from bascule.protocols.chat.errors import in_stream_error
+from bascule.protocols.chat.errors import in_stream_error, is_flat_error
 from bascule.protocols.errors import ApiError
 from bascule.protocols.responses.builder import ItemBuilder
 from bascule.protocols.responses.events import RoundEnd, RoundEvent, RoundFailed
@@ -169,6 +169,8 @@ class ChatDecoder:
             chunk = _lenient(name, payload)
         if chunk.error is not None or name == b"error":
             raise in_stream_error(chunk.error, payload)
+        if chunk.choices is None and chunk.usage is None and is_flat_error(payload):
+            raise in_stream_error(None, payload)
         if chunk.usage is not None:
             self._usage = chunk.usage
         for choice in chunk.choices or ():
@@ -178,6 +180,9 @@ class ChatDecoder:
             if delta is not None:
                 self._delta(delta)
             elif choice.message is not None:
+                # Nothing is a fragment here: each entry is a call, whatever index or id it bears.
+                for place, call in enumerate(choice.message.tool_calls or ()):
+                    call.index = place
                 self._delta(choice.message)
                 self._marked = True
             if choice.finish_reason:
