@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from bascule.engine.guard import Feed
+from bascule.engine.reading import call_of, text_of
 from bascule.protocols import json
 from bascule.protocols.function import FunctionSpec
 from bascule.protocols.ids import mint
@@ -20,12 +21,7 @@ from bascule.protocols.responses.events import (
     RoundEvent,
     RoundFailed,
 )
-from bascule.protocols.responses.items import (
-    FunctionCallItem,
-    Message,
-    MessageItem,
-    OutputText,
-)
+from bascule.protocols.responses.items import FunctionCallItem, Message
 from bascule.protocols.responses.request import TextFormat, TextOptions, TurnRequest
 from bascule.toolkit.arguments import ArgumentSchemas
 
@@ -155,11 +151,10 @@ class ForcedAnswer:
     def _take(self, event: RoundEvent) -> None:
         if isinstance(event, OutputItemAdded):
             self._index = max(self._index, event.output_index + 1)
-            if not _is_reasoning(event.item):
+            if call_of(event.item) is not None or text_of(event.item) is not None:
                 self._messages.add(event.output_index)
-        if isinstance(event, OutputItemDone) and isinstance(event.item, MessageItem):
-            parts = event.item.content
-            self._text += [part.text for part in parts if isinstance(part, OutputText)]
+        if isinstance(event, OutputItemDone):
+            self._text.append(text_of(event.item) or "")
         if (
             isinstance(event, (ItemEvent, OutputItemAdded, OutputItemDone, ReasoningTrace))
             and event.output_index not in self._messages
@@ -196,7 +191,3 @@ class ForcedAnswer:
         if repaired is None:
             raise ValueError("its structured output did not fit the tool's parameters")
         return name, repaired
-
-
-def _is_reasoning(item: Any) -> bool:
-    return not isinstance(item, (MessageItem, FunctionCallItem))

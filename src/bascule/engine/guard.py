@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from bascule.engine.choice import ChoiceRule, Fault, Violation
+from bascule.engine.reading import call_of, text_of
 from bascule.protocols import json
 from bascule.protocols.responses.events import (
     ItemEvent,
@@ -15,7 +16,6 @@ from bascule.protocols.responses.events import (
     RoundEvent,
     RoundFailed,
 )
-from bascule.protocols.responses.items import FunctionCallItem, MessageItem, OutputText
 
 Feed = Callable[[list[RoundEvent]], None]
 """Takes one batch of an answer's events."""
@@ -68,11 +68,9 @@ class Guard:
     def _keeps(self, event: RoundEvent) -> bool:
         if not isinstance(event, _INDEXED):
             return True
-        if isinstance(event, OutputItemAdded) and isinstance(event.item, FunctionCallItem):
-            if self._may_stay(event.item.name):
-                return True
+        call = call_of(event.item) if isinstance(event, OutputItemAdded) else None
+        if call is not None and not self._may_stay(call.name):
             self._dropped.add(event.output_index)
-            return False
         return event.output_index not in self._dropped
 
     def _may_stay(self, name: str) -> bool:
@@ -96,11 +94,11 @@ class Guard:
         for event in self._held:
             if not isinstance(event, OutputItemDone):
                 continue
-            item = event.item
-            if isinstance(item, FunctionCallItem):
-                calls.append((item.name, item.arguments))
-            elif isinstance(item, MessageItem):
-                texts += [part.text for part in item.content if isinstance(part, OutputText)]
+            call = call_of(event.item)
+            if call is not None:
+                calls.append((call.name, call.arguments))
+            else:
+                texts.append(text_of(event.item) or "")
         if self._rule.never:
             # Without text, but cut before it could come, or empty: that is no call.
             followed = not calls or end.incomplete_reason is not None

@@ -1,8 +1,10 @@
 """Repairs the arguments of calls where a server hands them on as the model wrote them."""
 
 from collections.abc import Callable
+from typing import Any
 
 from bascule.engine.guard import Feed
+from bascule.engine.reading import call_of, set_arguments
 from bascule.protocols.responses.events import (
     ArgumentsDelta,
     ArgumentsDone,
@@ -13,7 +15,6 @@ from bascule.protocols.responses.events import (
     RoundEvent,
     RoundFailed,
 )
-from bascule.protocols.responses.items import FunctionCallItem
 from bascule.toolkit.arguments import ArgumentsSchema
 
 SchemaOf = Callable[[str], ArgumentsSchema | None]
@@ -42,8 +43,9 @@ class ArgumentRepair:
             self._feed(out)
 
     def _take(self, event: RoundEvent, out: list[RoundEvent]) -> None:
-        if isinstance(event, OutputItemAdded) and isinstance(event.item, FunctionCallItem):
-            schema = self._schema_of(event.item.name)
+        if isinstance(event, OutputItemAdded):
+            call = call_of(event.item)
+            schema = self._schema_of(call.name) if call is not None else None
             if schema is not None:
                 self._held[event.output_index] = (schema, [])
         elif isinstance(event, ItemEvent) and event.output_index in self._held:
@@ -60,11 +62,14 @@ class ArgumentRepair:
 
 
 def _repaired(
-    schema: ArgumentsSchema, held: list[RoundEvent], item: FunctionCallItem, index: int
+    schema: ArgumentsSchema, held: list[RoundEvent], item: Any, index: int
 ) -> list[RoundEvent]:
     """The call's events; `item` gets the arguments that they hold."""
-    text = schema.repaired(item.arguments) if item.status == "completed" else None
+    call = call_of(item)
+    if call is None or call.status != "completed":
+        return held
+    text = schema.repaired(call.arguments)
     if text is None:
         return held
-    item.arguments = text
+    set_arguments(item, text)
     return [ArgumentsDelta(-1, "", index, text), ArgumentsDone(-1, "", index, text)]
