@@ -47,6 +47,7 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 Positive = Annotated[int, Meta(gt=0)]
 Modality = Literal["text", "image"]
+NotNegative = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0)]
 
 
@@ -119,6 +120,8 @@ class ModelSection(_Section, frozen=True):
 class ToolsSection(_Section, frozen=True):
     max_rounds: Positive = 10
     max_concurrent_calls: Positive = 5
+    max_reasks: NotNegative = 2
+    """How often a round is asked again whose answer does not follow its tool choice."""
     max_result_bytes: Positive = 1024 * 1024
     by_type: dict[str, dict[str, Any]] = {}
     """`[tools.TYPE]`, raw: each handler reads its own."""

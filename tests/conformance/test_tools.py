@@ -15,9 +15,11 @@ Json = dict[str, Any]
 TOOLS = [WEATHER, TIME, RUN]
 
 
-async def asked(choice: Any, tools: list[Json] = TOOLS, **options: Any) -> tuple[Json, Json]:
+async def asked(
+    choice: Any, tools: list[Json] = TOOLS, reply: Reply | str = "Fine.", **options: Any
+) -> tuple[Json, Json]:
     """The response and the Chat request of a turn with this `tool_choice`."""
-    async with gateway("Fine.", **options) as (api, model):
+    async with gateway(reply, **options) as (api, model):
         response = check_answer(await api.create(tools=tools, tool_choice=choice))
         return response, model.chats[0].json
 
@@ -214,7 +216,8 @@ def allowed(*tools: Json, mode: str = "auto") -> Json:
 async def test_all_tools_stay_visible_under_allowed_tools(mode: str, understood: bool) -> None:
     choice = allowed(WEATHER, RUN, mode=mode)
     options = {"flags": {"allowed_tools": understood}}
-    response, request = await asked(choice, upstream_options=options)
+    reply = Reply(Call("get_weather", {"city": "Oslo"}))
+    response, request = await asked(choice, reply=reply, upstream_options=options)
     names = [tool["function"]["name"] for tool in request["tools"]]
     assert names == ["get_weather", "get_time", "run"]
     assert response["tool_choice"] == choice

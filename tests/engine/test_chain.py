@@ -179,12 +179,3 @@ async def test_a_pretty_printed_request_does_not_break_the_stream() -> None:
         answer = await api.send("POST", "/v1/responses", body)
     assert answer.response["metadata"] == {"a": "b\nc"}
     assert answer.types[-1] == "completed"
-
-
-@pytest.mark.parametrize(("wish", "named"), [(False, True), (True, False)])
-async def test_a_wish_that_the_server_cannot_be_told_is_named(wish: bool, named: bool) -> None:
-    options = {"profile": "ollama"}
-    async with ModelServer(["1"]) as model, serving(model.url, upstream_options=options) as api:
-        answer = await api.create(tools=[function("f")], parallel_tool_calls=wish)
-        assert "parallel_tool_calls" not in model.chats[0].json
-    assert ("parallel_tool_calls" in answer.headers.get("x-bascule-ignored", "")) is named

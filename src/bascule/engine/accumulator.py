@@ -48,7 +48,7 @@ Emit = Callable[[Sequence[Event]], None]
 class RoundCall:
     """A call of this round, for the engine to route: complete, and in the model's order."""
 
-    __slots__ = ("call", "entry", "record", "refused", "resumed", "slot", "status")
+    __slots__ = ("call", "entry", "fault", "record", "refused", "resumed", "slot", "status")
 
     def __init__(self, call: Call, entry: ToolEntry | None, slot: "Slot") -> None:
         self.call = call
@@ -57,6 +57,8 @@ class RoundCall:
         self.status: ItemStatus = "in_progress"
         self.refused = False
         """The choice does not allow it: it stays hidden and is answered with an error."""
+        self.fault: Failed | None = None
+        """Why it does not run although it is the gateway's."""
         self.resumed = False
         """It was made in an earlier turn, whose history holds it."""
         self.record: OutputItem | None = None

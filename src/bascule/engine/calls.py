@@ -26,5 +26,5 @@ def note_calls(observed: TurnObserver, calls: Sequence[RoundCall]) -> None:
             observed.tool_call(kind, "incomplete")
         elif is_client(call):
             observed.tool_call(kind, "client")
-        elif call.entry is not None and call.entry.ownership.binding is None:
+        elif call.fault is not None:
             observed.tool_call(kind, "failed")

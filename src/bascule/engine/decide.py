@@ -4,6 +4,10 @@ from enum import Enum
 
 import msgspec
 
+from bascule.toolkit.arguments import ArgumentSchemas
+from bascule.toolkit.outcome import Call, Failed
+from bascule.toolkit.registry import ToolEntry
+
 
 class Step(Enum):
     """How the loop goes on. The public status of `CLIENT_ACTION` is `completed`."""
@@ -41,3 +45,13 @@ def classify_round(
     if rounds_left <= 0:
         return LoopDecision(Step.INCOMPLETE, "max_messages")
     return LoopDecision(Step.CONTINUE)
+
+
+def why_not_run(call: Call, entry: ToolEntry, schemas: ArgumentSchemas) -> Failed | None:
+    """The outcome of a complete, gateway-owned call that cannot be run, in words that the model can
+    act on; None for one that can."""
+    if entry.ownership.binding is None:
+        return Failed(message="This server has no executor for the tool.")
+    schema = None if entry.handler.lenient else schemas.of(entry.wire)
+    fault = schema.fault(call.arguments) if schema is not None else None
+    return None if fault is None else Failed(message=fault, code="invalid_arguments")

@@ -24,6 +24,7 @@ async def no_checkpoint(_: TurnState) -> None:
 class EngineSettings:
     max_rounds: int = 10
     max_concurrent_calls: int = 5
+    max_reasks: int = 2
     max_result_bytes: int = 1024 * 1024
     max_tools: int = 1024
 

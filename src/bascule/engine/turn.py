@@ -12,17 +12,17 @@ import structlog
 from msgspec import Raw
 
 from bascule.engine.accumulator import Accumulator, RoundCall, flat_call, flat_output
+from bascule.engine.asking import Asking
 from bascule.engine.call_limit import CallLimit
 from bascule.engine.calls import is_client, note_calls
 from bascule.engine.chain import NO_CHAIN, load_chain, make_commit
-from bascule.engine.decide import LoopDecision, Step, classify_round
+from bascule.engine.choice import relaxed
+from bascule.engine.decide import LoopDecision, Step, classify_round, why_not_run
 from bascule.engine.engine import NAME_LIMIT, Engine
 from bascule.engine.history import Flattener
-from bascule.engine.inference import Inference
 from bascule.engine.resuming import answer_key, claimed
 from bascule.engine.sinks import Notes, Sink
 from bascule.engine.state import Continuation, Origin, OutputItem, TurnState
-from bascule.engine.truncation import fitted
 from bascule.protocols.errors import ApiError
 from bascule.protocols.function import WireChoice
 from bascule.protocols.ids import mint
@@ -248,35 +248,23 @@ class _Turn:
     # --- a round
 
     async def _infer(self) -> None:
-        request, target = self._request, self._target
-        tools = self._plan.encoded(
-            target.flags, lambda tools: target.protocol.encode_tools(tools, target.flags)
-        )
-        encoded = target.protocol.encode_request(
-            request,
-            model=target.model,
-            items=fitted(
-                self.state.model_items, request, target, tools, None if self._begun else self._notes
-            ),
-            tools=tools,
-            choice=self._choice,
-            flags=target.flags,
-        )
-        if not self._begun:
-            self._notes.ignored += encoded.ignored
-        decoder = target.protocol.decoder(
-            summarise=request.reasoning.asked_summary is not None, logprobs=request.wants_logprobs
-        )
-        self._accumulator.begin_round(self._plan.registry.lookup, self._is_refused, self._route)
-        inference = Inference(
-            target,
-            decoder,
+        accumulator = self._accumulator
+        accumulator.begin_round(self._plan.registry.lookup, self._is_refused, self._route)
+        asking = Asking(
+            self._request,
+            self._target,
+            self._plan,
+            self._choice,
+            state=self.state,
+            sink=self._sink,
+            observed=self._observed,
+            max_reasks=self._engine.settings.max_reasks,
+            notes=None if self._begun else self._notes,
             opened=self._begin,
-            feed=self._accumulator.feed,
-            observed=self._observed.round(target.url, target.headers, encoded.body),
+            feed=accumulator.feed,
         )
-        await inference.run(encoded.body, self._sink)
-        end = self._accumulator.end
+        await asking.run()
+        end = accumulator.end
         if isinstance(end, RoundFailed):
             await self._settle()
             raise end.error
@@ -286,8 +274,8 @@ class _Turn:
         if self._snapshot is not None and end.members:
             self._snapshot.extra = end.members
         self.state.set_tier(end.service_tier)
-        # A choice that is fulfilled must not force the next round too, or the loop never ends.
-        self._choice = WireChoice(allowed=self._choice.allowed)
+        asking.check_prompt(end.usage, self._notes)
+        self._choice = relaxed(self._choice)
 
     def _is_refused(self, wire: str) -> bool:
         allowed = self._choice.allowed
@@ -301,7 +289,8 @@ class _Turn:
         if entry.ownership.owner is not Owner.GATEWAY:
             return
         self._running.append(call)
-        if entry.ownership.binding is None or not self._limit.admits(call):
+        call.fault = why_not_run(call.call, entry, self._plan.schemas) or self._limit.refusal()
+        if call.fault is not None:
             return
         self.scheduler.submit(
             call.call, entry, self._context(), lambda outcome: self._show(call, outcome)
@@ -341,13 +330,11 @@ class _Turn:
         results = iter(await self.scheduler.results())
         outcomes: dict[RoundCall, Outcome] = {}
         for call in self._running:
-            entry = call.entry
-            bound = entry is not None and entry.ownership.binding is not None
-            if bound and not self._limit.is_beyond(call):
+            if call.fault is None:
                 outcomes[call] = next(results)
             else:
-                outcomes[call] = outcome = self._limit.refusal(call)
-                self._accumulator.finish_call(call, outcome)
+                outcomes[call] = call.fault
+                self._accumulator.finish_call(call, call.fault)
         self._running = []
         return outcomes
 

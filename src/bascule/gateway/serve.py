@@ -88,6 +88,7 @@ async def build(config: Config, client: UpstreamClient) -> Gateway:
         settings=EngineSettings(
             max_rounds=tools.max_rounds,
             max_concurrent_calls=tools.max_concurrent_calls,
+            max_reasks=tools.max_reasks,
             max_result_bytes=tools.max_result_bytes,
             max_tools=config.limits.max_tools,
         ),

@@ -49,8 +49,8 @@ _FIELDS: Final = (
     _row(
         "field",
         "parallel_tool_calls",
-        _if("parallel_tool_calls"),
-        _if("parallel_tool_calls"),
+        _HONOURED,
+        note="By the gateway where the server does not hold to it.",
         neutral=(b"true",),
     ),
     _row("field", "max_tool_calls", _HONOURED, note="Counts the calls that the gateway runs."),

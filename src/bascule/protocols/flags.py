@@ -49,6 +49,18 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """`prompt_cache_key` and `prompt_cache_retention` are understood."""
     end_user: bool
     """`safety_identifier` and `user` are understood."""
+    enforces_required: bool
+    """The server itself sees to it that `required` ends in a call; else the gateway does."""
+    enforces_named: bool
+    """The same of a choice that names a function."""
+    enforces_none: bool
+    """The server never answers `none` with a call."""
+    enforces_parallel: bool
+    """The server never answers `parallel_tool_calls: false` with several calls."""
+    text_tool_calls: bool
+    """Calls that the model wrote as text are recovered; for models whose calls their server misses."""
+    repair_arguments: bool
+    """Arguments may be broken JSON: they are held until complete, and repaired where that fits."""
 
 
 def override(flags: Flags, changes: dict[str, Any]) -> Flags:

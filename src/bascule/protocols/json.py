@@ -107,6 +107,15 @@ def as_object(value: Any) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
+def is_object(text: str) -> bool:
+    """Whether a text is a JSON object and nothing else."""
+    try:
+        _envelope(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
 def merge(raw: bytes | msgspec.Raw, **changes: Any) -> bytes:
     """A JSON object with some members replaced or added; all others keep their bytes."""
     try:

@@ -39,6 +39,13 @@ def in_stream_error(detail: Any, payload: bytes) -> ApiError:
     return _from_detail(detail, status, "The model server reported an error.")
 
 
+def is_flat_error(payload: bytes) -> bool:
+    """An error object without an envelope: `{"object": "error", "message": ...}`, as older vLLM and
+    FastChat send it."""
+    fields = json.as_object(_read(payload)) or {}
+    return fields.get("object") == "error" and "message" in fields
+
+
 def _from_detail(detail: Any, status: int, default: str) -> ApiError:
     fields = json.as_object(detail) or {}
     message = detail if isinstance(detail, str) else fields.get("message")

@@ -104,6 +104,16 @@ def undeclared_call(name: str = "translate", arguments: Json | None = None) -> R
     return Reply(Call(name, arguments or {"text": "hello", "to": "fr"}))
 
 
+def repeated_ids(*names: str, id: str = "0") -> Reply:  # noqa: A002 -- the field's name on the wire
+    """Several calls, all under one id."""
+    return Reply(*(Call(name, {"city": "Oslo"}, id=id) for name in names))
+
+
+def error_as_200(body: bytes) -> HttpAnswer:
+    """An error object as the body of an answer with status 200."""
+    return HttpAnswer(200, body)
+
+
 def parallel_calls_fail() -> HttpAnswer:
     """HTTP 500 where several calls were due."""
     return http_error(500, "Failed to parse tool call arguments as JSON", code=500)

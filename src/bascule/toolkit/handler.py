@@ -67,6 +67,8 @@ class ToolHandler(ABC, Generic[P]):
     """Types of history items that are this handler's to flatten."""
     discovers: ClassVar[bool] = False
     """Whether `discover` does something; such plans are not kept."""
+    lenient: ClassVar[bool] = False
+    """Whether the projection makes sense of broken arguments itself, so that nobody repairs them."""
 
     @abstractmethod
     def parse(self, declaration: Raw, param: str) -> P:

@@ -12,6 +12,7 @@ from bascule.protocols.errors import invalid
 from bascule.protocols.function import FunctionSpec, Offered, WireChoice
 from bascule.protocols.responses.request import ToolChoice, ToolRef
 from bascule.protocols.upstream import CHAT_SURFACE, ModelSurface
+from bascule.toolkit.arguments import ArgumentSchemas
 from bascule.toolkit.handler import Handlers, Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.registry import CLIENT, Binding, Owner, Ownership, ToolEntry, ToolRegistry
@@ -53,8 +54,15 @@ class ToolPlan:
     names: dict[Identity, str]
     echo: bytes
     """The declarations as the response shows them: a JSON list."""
+    schemas: ArgumentSchemas
+    """The functions' parameters, for checks of what they are called with."""
     natives: tuple[NativeTool, ...] = ()
     _encoded: dict[object, bytes] = field(default_factory=dict[object, bytes])
+
+    @property
+    def functions(self) -> list[FunctionSpec]:
+        """Those of what is offered that are functions."""
+        return [tool for tool in self.offered if isinstance(tool, FunctionSpec)]
 
     @property
     def is_verbatim(self) -> bool:
@@ -111,7 +119,7 @@ class ToolPlan:
         return wires, natives
 
 
-EMPTY = ToolPlan((), ToolRegistry(), {}, b"[]")
+EMPTY = ToolPlan((), ToolRegistry(), {}, b"[]", ArgumentSchemas(()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +220,7 @@ def _register(
         registry=ToolRegistry(entries),
         names={entry.identity: entry.wire for entry in entries},
         echo=json.encode([_echo(stage) for stage in (*first, *later)]),
+        schemas=ArgumentSchemas(tool for tool in offered if isinstance(tool, FunctionSpec)),
         natives=tuple(kept for kept in found.values() if isinstance(kept, NativeTool)),
     )
 

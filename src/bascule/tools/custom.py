@@ -89,6 +89,7 @@ class CustomHandler(ToolHandler[CustomParams]):
     item_types: ClassVar[frozenset[str]] = frozenset(
         {"custom_tool_call", "custom_tool_call_output"}
     )
+    lenient: ClassVar[bool] = True
 
     def parse(self, declaration: Raw, param: str) -> CustomParams:
         params = json.field(_decode, declaration, param)

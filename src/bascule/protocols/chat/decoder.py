@@ -13,7 +13,7 @@ from bascule.protocols.responses.builder import ItemBuilder
 from bascule.protocols.responses.events import RoundEnd, RoundEvent, RoundFailed
 from bascule.protocols.responses.response import Usage
 from bascule.protocols.sse import SseReader, SseTooLong
-from bascule.protocols.upstream_errors import in_stream_error
+from bascule.protocols.upstream_errors import in_stream_error, is_flat_error
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -175,6 +175,8 @@ class ChatDecoder:
             chunk = _lenient(name, payload)
         if chunk.error is not None or name == b"error":
             raise in_stream_error(chunk.error, payload)
+        if chunk.choices is None and chunk.usage is None and is_flat_error(payload):
+            raise in_stream_error(None, payload)
         if chunk.usage is not None:
             self._usage = chunk.usage
         if self._tier is None and chunk.service_tier and isinstance(chunk.service_tier, str):
@@ -186,13 +188,19 @@ class ChatDecoder:
             if delta is not None:
                 self._delta(delta, choice.logprobs)
             elif choice.message is not None:
-                self._delta(choice.message, choice.logprobs)
-                self._marked = True
+                self._message(choice.message, choice.logprobs)
             if choice.finish_reason:
                 self._finish = self._finish or choice.finish_reason
                 self._marked = True
                 if choice.finish_reason == "error":
                     raise _broken("ended its answer with finish_reason 'error'")
+
+    def _message(self, message: _Delta, logprobs: Any) -> None:
+        # Nothing is a fragment here: each entry is a call, whatever index or id it bears.
+        for place, call in enumerate(message.tool_calls or ()):
+            call.index = place
+        self._delta(message, logprobs)
+        self._marked = True
 
     def _delta(self, delta: _Delta, logprobs: Any) -> None:
         build = self._build

@@ -128,7 +128,8 @@ def encode_request(
     if tools:
         fields["tools"] = Raw(tools)
         _choose(fields, choice, flags)
-        _parallel(fields, request, flags, ignored)
+        if request.parallel_tool_calls is not None and flags.parallel_tool_calls:
+            fields["parallel_tool_calls"] = request.parallel_tool_calls
     if request.max_output_tokens is not None:
         name = "max_completion_tokens" if flags.max_completion_tokens else "max_tokens"
         fields[name] = request.max_output_tokens
@@ -145,18 +146,6 @@ def encode_request(
         if flags.stream_usage:
             fields["stream_options"] = {"include_usage": True}
     return Encoded(json.encode(fields), ignored)
-
-
-def _parallel(
-    fields: dict[str, Any], request: TurnRequest, flags: Flags, ignored: list[str]
-) -> None:
-    if request.parallel_tool_calls is None:
-        return
-    row = capabilities.FIELDS["parallel_tool_calls"]
-    if capabilities.verdict(row, "chat", flags) == "honoured":
-        fields["parallel_tool_calls"] = request.parallel_tool_calls
-    elif not request.parallel_tool_calls:  # true is what such a server does anyway
-        ignored.append("parallel_tool_calls")
 
 
 def _passed(fields: dict[str, Any], request: TurnRequest, flags: Flags, ignored: list[str]) -> None:

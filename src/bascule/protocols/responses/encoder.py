@@ -107,10 +107,8 @@ def is_understood(request: TurnRequest, flags: Flags) -> bool:
 def _adapt(fields: dict[str, Any], request: TurnRequest, flags: Flags, ignored: list[str]) -> None:
     """Leave out what the server does not know. Raises ApiError 400 for a form that it cannot hold
     its output to."""
-    if request.parallel_tool_calls is not None and not _knows("parallel_tool_calls", flags):
+    if request.parallel_tool_calls is not None and not flags.parallel_tool_calls:
         del fields["parallel_tool_calls"]
-        if not request.parallel_tool_calls:  # true is what such a server does anyway
-            ignored.append("parallel_tool_calls")
     form = request.text.format
     if form is not None and form.type == "json_schema" and not _knows("text.format", flags):
         raise invalid(

@@ -26,6 +26,12 @@ PROFILE = Profile(
         service_tier=False,
         prompt_cache=False,
         end_user=False,
+        enforces_required=False,
+        enforces_named=False,
+        enforces_none=False,
+        enforces_parallel=False,
+        text_tool_calls=False,
+        repair_arguments=True,
     ),
     # What is reached by Responses is most likely more than a bare model, and says itself what it
     # does not take.

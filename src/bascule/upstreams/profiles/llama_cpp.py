@@ -27,6 +27,12 @@ PROFILE = Profile(
         service_tier=False,
         prompt_cache=False,
         end_user=False,
+        enforces_required=False,
+        enforces_named=False,
+        enforces_none=True,
+        enforces_parallel=False,
+        text_tool_calls=False,
+        repair_arguments=False,
     ),
     # Its Responses endpoint lets `text.format` pass unheeded.
     on_responses={"structured_output": False},

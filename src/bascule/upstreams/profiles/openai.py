@@ -26,5 +26,11 @@ PROFILE = Profile(
         service_tier=True,
         prompt_cache=True,
         end_user=True,
+        enforces_required=True,
+        enforces_named=True,
+        enforces_none=True,
+        enforces_parallel=True,
+        text_tool_calls=False,
+        repair_arguments=False,
     ),
 )

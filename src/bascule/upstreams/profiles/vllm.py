@@ -27,5 +27,11 @@ PROFILE = Profile(
         service_tier=False,
         prompt_cache=False,
         end_user=False,
+        enforces_required=True,
+        enforces_named=True,
+        enforces_none=True,
+        enforces_parallel=False,
+        text_tool_calls=False,
+        repair_arguments=False,
     ),
 )

@@ -1,0 +1,53 @@
+"""What the engine tells operators of weak servers: counts and names, never content."""
+
+import re
+from typing import Final
+
+import structlog
+
+from bascule.protocols.responses.response import Usage
+
+_log = structlog.stdlib.get_logger("bascule.turn")
+
+_BYTES_PER_TOKEN: Final = 4
+_MARGIN: Final = 2.5
+"""A prompt of ordinary text has no fewer tokens than this part of the estimate."""
+_SHORT: Final = 4000
+"""Estimated tokens up to which nothing is said: templates and tools weigh too much there."""
+_BULK: Final = re.compile(rb"[A-Za-z0-9+/=_-]{1000,}")
+"""Images, files and sounds in base64, which are no text to the model."""
+
+PROMPT_CUT: Final = "the model server reported far fewer input tokens than the request holds"
+
+
+def reasked(upstream: str, model: str, *, fault: str, times: int) -> None:
+    """An answer that did not follow its choice was discarded; the model is asked again."""
+    _log.warning("asked again", upstream=upstream, model=model, fault=fault, times=times)
+
+
+def forced(upstream: str, model: str, *, fault: str, reasks: int) -> None:
+    """After so many re-asks a call is forced through structured output."""
+    _log.warning("call forced", upstream=upstream, model=model, fault=fault, reasks=reasks)
+
+
+def prompt_cut(upstream: str, model: str) -> None:
+    """A server seems to have cut a prompt without saying so."""
+    _log.warning("prompt cut", upstream=upstream, model=model)
+
+
+def looks_cut(body: bytes, usage: Usage | None) -> bool:
+    """Whether a server can have read all of the request `body`, by the tokens that it reports.
+
+    Cached tokens are part of the input for most servers, and extra for some: both are counted.
+    """
+    if usage is None or usage.input_tokens <= 0:
+        return False
+    read = usage.input_tokens + usage.cached_tokens + usage.cache_write_tokens
+    if not _far_below(read, len(body)):
+        return False
+    return _far_below(read, len(body) - sum(len(bulk) for bulk in _BULK.findall(body)))
+
+
+def _far_below(tokens: int, size: int) -> bool:
+    estimate = size / _BYTES_PER_TOKEN
+    return estimate > _SHORT and tokens * _MARGIN < estimate
