@@ -56,6 +56,23 @@ async def test_a_server_that_does_not_know_them_is_not_told() -> None:
     assert response["service_tier"] == "default"
 
 
+@pytest.mark.requirement("request:passed:shown")
+@pytest.mark.parametrize(
+    ("flag", "names"),
+    [
+        ("prompt_cache", ["prompt_cache_key", "prompt_cache_retention"]),
+        ("end_user", ["safety_identifier", "user"]),
+        ("service_tier", ["service_tier"]),
+    ],
+)
+async def test_each_flag_is_about_its_own_fields(flag: str, names: list[str]) -> None:
+    async with gateway(upstream_options={"flags": {flag: False}}) as (api, model):
+        answer = await api.create(**PASSED, service_tier="flex")
+        sent = model.chats[0].json
+    assert ignored(answer) == names
+    assert {*PASSED, "service_tier"} - sent.keys() == set(names)
+
+
 @pytest.mark.requirement("request:passed:limits")
 @pytest.mark.parametrize(
     ("field", "value", "code"),
@@ -129,9 +146,9 @@ async def test_unknown_members_of_known_fields_are_named() -> None:
 # --- the tier
 
 
-def _tier(used: Any) -> Reply:
+def _tier(*used: Any) -> Reply:
     delta = {"index": 0, "delta": {"content": "Hi"}, "finish_reason": None}
-    return Reply(Chunk({"service_tier": used, "choices": [delta]}))
+    return Reply(*(Chunk({"service_tier": tier, "choices": [delta]}) for tier in used))
 
 
 @pytest.mark.requirement("response:service-tier")
@@ -155,6 +172,13 @@ async def test_the_tier_is_the_one_that_the_server_used(used: Any, shown: str) -
     assert response["service_tier"] == shown
     assert answer.events[0]["response"]["service_tier"] == "default"
     assert stored.json["service_tier"] == shown
+
+
+@pytest.mark.requirement("response:service-tier")
+async def test_the_first_tier_that_is_said_counts() -> None:
+    async with gateway(_tier(None, "flex", "scale", None)) as (api, _):
+        response = check_stream(await api.create(stream=True))
+    assert response["service_tier"] == "flex"
 
 
 @pytest.mark.requirement("response:service-tier")
