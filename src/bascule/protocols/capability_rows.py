@@ -252,9 +252,12 @@ _TOOLS: Final = (
         "A function with one text; executed by the client.",
     ),
     *(
+        _row("tool", name, _REFUSED)
+        for name in ("namespace", "tool_search", "programmatic_tool_calling")
+    ),
+    *(
         _row("tool", name, _REFUSED, _HOSTED)
         for name in (
-            *("namespace", "tool_search", "programmatic_tool_calling"),
             *("web_search", "web_search_2025_08_26"),
             *("web_search_preview", "web_search_preview_2025_03_11"),
             *("file_search", "code_interpreter", "mcp", "image_generation"),
