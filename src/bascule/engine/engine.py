@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from bascule.engine.locks import ConversationLocks
 from bascule.engine.seal import Sealer
 from bascule.engine.state import TurnState
 from bascule.state.store import Store
@@ -37,3 +38,4 @@ class Engine:
     settings: EngineSettings = field(default_factory=EngineSettings)
     checkpoint: Checkpoint = no_checkpoint
     plans: PlanCache = field(default_factory=PlanCache)
+    locks: ConversationLocks = field(default_factory=ConversationLocks)

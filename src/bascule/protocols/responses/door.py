@@ -4,13 +4,14 @@ Source of the field rules: the Open Responses document of 2026-04-24 and openai-
 """
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import Raw
 
 from bascule.protocols import json
 from bascule.protocols.errors import ApiError, invalid
+from bascule.protocols.responses.conversation import read_conversation
 from bascule.protocols.responses.events import (
     ErrorBody,
     Event,
@@ -19,6 +20,7 @@ from bascule.protocols.responses.events import (
     frame,
 )
 from bascule.protocols.responses.items import read_input
+from bascule.protocols.responses.metadata import Metadata
 from bascule.protocols.responses.request import (
     ENCRYPTED_REASONING,
     ReasoningOptions,
@@ -151,10 +153,6 @@ def _max_output_tokens(raw: Raw, param: str) -> int:
     return value
 
 
-_Key = Annotated[str, Meta(max_length=64)]
-_Value = Annotated[str, Meta(max_length=512)]
-
-
 def _tools(raw: Raw, param: str) -> None:
     """Kept as bytes: the same list comes with every turn, and its plan is known by them."""
     if not json.opens_with(raw, b"["):
@@ -166,6 +164,7 @@ _HONOURED: Final[dict[str, Decode]] = {
     "input": read_input,
     "instructions": _typed(str),
     "previous_response_id": _typed(str),
+    "conversation": read_conversation,
     "store": _typed(bool),
     "stream": _typed(bool),
     "include": _include,
@@ -177,14 +176,13 @@ _HONOURED: Final[dict[str, Decode]] = {
     "top_p": _limited(0, 1),
     "text": _text_options,
     "reasoning": _typed(ReasoningOptions),
-    "metadata": _typed(Annotated[dict[_Key, _Value], Meta(max_length=16)]),
+    "metadata": _typed(Metadata),
 }
 
 # Known fields that are refused unless they say what is done anyway.
 _REFUSED: Final[dict[str, tuple[bytes, ...]]] = {
     "background": (b"false",),
     "background_options": (),
-    "conversation": (),
     "stream_options": (b"{}", b'{"include_obfuscation":false}'),
     "max_tool_calls": (),
     "presence_penalty": (b"0", b"0.0"),
@@ -205,6 +203,9 @@ _REFUSED: Final[dict[str, tuple[bytes, ...]]] = {
     "multi_agent": (),
     "betas": (),
 }
+
+
+_CONTINUES: Final = ("previous_response_id", "conversation")
 
 
 def decode(body: bytes) -> TurnRequest:
@@ -232,8 +233,16 @@ def decode(body: bytes) -> TurnRequest:
         del fields[name]
     if not values.get("model"):
         raise _missing("model")
+    continues = [name for name in _CONTINUES if name in values]
+    if len(continues) > 1:
+        raise invalid(
+            "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. "
+            "Only one of them can be given.",
+            "conversation",
+            "mutually_exclusive_parameters",
+        )
     if "input" not in values:
-        if "previous_response_id" not in values:
+        if not continues:
             raise _missing("input")
         values["input"] = []
     values.pop("tools", None)
@@ -291,6 +300,8 @@ def echo(request: TurnRequest, model: str, tools: bytes) -> bytes:
         parts.append(default if value is None else value)
     parts += (b',"text":', _show_text(request.text), b',"reasoning":')
     parts += (_show_reasoning(request.reasoning), b',"tools":', tools, _FIXED)
+    if request.conversation is not None:
+        parts += (b',"conversation":{"id":', json.encode(request.conversation), b"}")
     return json.on_one_line(b"".join(parts))
 
 
