@@ -2,53 +2,128 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from bascule.engine.state import (
-    Continuation,
-    Origin,
-    OutputItem,
-    TurnState,
-    decode_continuation,
-    decode_origin,
-)
+from bascule.engine.references import Stored, read_row, resolve
+from bascule.engine.state import Continuation, Origin, OutputItem, TurnState, decode_continuation
 from bascule.protocols import json
 from bascule.protocols.errors import ApiError
 from bascule.protocols.ids import mint
-from bascule.protocols.responses.items import Item
-from bascule.state.store import Commit, ItemRow, ResponseRow, Store
+from bascule.protocols.responses.conversation import (
+    already_in_conversation,
+    conversation_locked,
+    conversation_not_found,
+)
+from bascule.protocols.responses.items import ITEM_REFERENCE, Item
+from bascule.protocols.responses.request import TurnRequest
+from bascule.state.store import (
+    Addition,
+    Commit,
+    ConversationChanged,
+    ConversationGone,
+    ConversationRow,
+    ItemGone,
+    ItemInConversation,
+    ItemRow,
+    ResponseRow,
+    Store,
+    StoreError,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The turns before this one, loaded; empty for a turn that continues nothing."""
+    """What came before this turn, loaded; empty for a turn that continues nothing."""
 
-    items: Sequence[tuple[Item, Origin | None]]
+    items: Sequence[Stored]
     keys: Sequence[str]
     continuation: Continuation
+    conversation: ConversationRow | None = None
+    unkept: Sequence[str] = ()
+    """Of a conversation: keys that the response before does not keep."""
 
 
 NO_CHAIN = Chain((), (), Continuation())
+
+
+async def load(store: Store, owner: str, request: TurnRequest) -> tuple[Chain, list[Stored]]:
+    """What the request continues, and the stored items that its input refers to, which take their
+    places in it. Raises ApiError for what this owner does not have."""
+    chain = NO_CHAIN
+    if request.previous_response_id is not None:
+        chain = await load_chain(store, owner, request.previous_response_id)
+    elif request.conversation is not None:
+        chain = await load_conversation(store, owner, request.conversation)
+    referenced: list[Stored] = []
+    if any(item.type == ITEM_REFERENCE for item in request.input):
+        present = set(chain.keys)
+        request.input, referenced = await resolve(store, owner, request.input, present)
+    if chain.conversation is not None:
+        _refuse_present(chain, request.input)
+    return chain, referenced
 
 
 async def load_chain(store: Store, owner: str, response_id: str) -> Chain:
     """Raises ApiError 400 for an id that this owner has no response under."""
     row = await store.response(owner, response_id)
     if row is None:
-        raise ApiError(
-            400,
-            f"Previous response with id '{response_id}' not found.",
-            code="previous_response_not_found",
-            param="previous_response_id",
-        )
+        raise _previous_not_found(response_id)
     keys = [*row.history, *row.input, *row.output]
     rows = await store.items(owner, keys)
     return Chain([read_row(r) for r in rows], keys, decode_continuation(row.state))
 
 
-def read_row(row: ItemRow) -> tuple[Item, Origin | None]:
-    """A stored item, and what was kept of its origin."""
-    origin = None if row.origin is None else decode_origin(row.origin)
-    return Item(row.type, row.id, row.data), origin
+async def load_conversation(store: Store, owner: str, conversation_id: str) -> Chain:
+    """Raises ApiError 404 for an id that this owner has no conversation under."""
+    found = await store.load_conversation(owner, conversation_id)
+    if found is None:
+        raise conversation_not_found(conversation_id, "conversation")
+    return Chain(
+        [read_row(row) for row in found.items],
+        [row.key for row in found.items],
+        decode_continuation(found.row.state),
+        found.row,
+        found.unkept,
+    )
+
+
+def _refuse_present(chain: Chain, inputs: Sequence[Item]) -> None:
+    """An id names one item of a conversation only."""
+    ids = {item.id for item, _ in chain.items}
+    for i, item in enumerate(inputs):
+        if item.id is not None and item.id in ids:
+            raise already_in_conversation(f"input[{i}]")
+
+
+def _previous_not_found(response_id: str) -> ApiError:
+    return ApiError(
+        400,
+        f"Previous response with id '{response_id}' not found.",
+        code="previous_response_not_found",
+        param="previous_response_id",
+    )
+
+
+def lost(error: StoreError, request: TurnRequest) -> ApiError | None:
+    """What a client is told whose turn cannot be written, since another took away what it rests
+    on; None for a failure of the store."""
+    if isinstance(error, ConversationGone):
+        return conversation_not_found(request.conversation or "", "conversation")
+    if isinstance(error, ConversationChanged | ItemInConversation):
+        return conversation_locked(request.conversation or "")
+    if not isinstance(error, ItemGone):
+        return None
+    if request.previous_response_id is not None:
+        return _previous_not_found(request.previous_response_id)
+    if request.conversation is not None:
+        return conversation_locked(request.conversation)
+    return ApiError(
+        404,
+        "An item that the input refers to was deleted while the turn ran.",
+        param="input",
+        code="item_not_found",
+        type="invalid_request_error",
+    )
 
 
 def make_commit(
@@ -56,14 +131,16 @@ def make_commit(
     *,
     model: str,
     previous_response_id: str | None,
-    history: Sequence[str],
+    chain: Chain,
     inputs: Sequence[Item],
     status: str,
     snapshot: bytes,
     continuation: Continuation,
 ) -> Commit:
-    """One turn's rows. Input items without an id get one; those that came with one keep it."""
-    input_rows = [_input_row(item) for item in inputs]
+    """One turn's rows. Input items without an id get one; those that came with one keep it. A turn
+    that ended as it should adds to its conversation."""
+    new_rows = {i: input_row(item) for i, item in enumerate(inputs) if item.key is None}
+    input_keys = [item.key or new_rows[i].key for i, item in enumerate(inputs)]
     output_rows = [_output_row(item) for item in state.output]
     response = ResponseRow(
         id=state.response_id,
@@ -72,16 +149,44 @@ def make_commit(
         status=status,
         model=model,
         previous_response_id=previous_response_id,
-        history=history,
-        input=[row.key for row in input_rows],
+        history=chain.keys,
+        input=input_keys,
         output=[row.key for row in output_rows],
         snapshot=snapshot,
         state=json.encode(continuation),
     )
-    return Commit(response=response, items=[*input_rows, *output_rows])
+    items = [*new_rows.values(), *output_rows]
+    conversation = chain.conversation
+    if conversation is None:
+        return Commit(response=response, items=items)
+    addition = None
+    if status in ("completed", "incomplete"):
+        addition = Addition(
+            conversation_id=conversation.id,
+            keys=[*response.input, *response.output],
+            version=conversation.version,
+            state=response.state,
+        )
+    return Commit(
+        response=response,
+        items=items,
+        addition=addition,
+        parent_id=conversation.response_id,
+        unkept=chain.unkept,
+    )
 
 
-_INPUT_PREFIX = {
+async def write(store: Store, commit: Commit, *, keep: bool) -> None:
+    """A turn whose response is not to be kept is written to its conversation alone. Raises
+    StoreError."""
+    if keep:
+        await store.commit(commit)
+    elif commit.addition is not None:
+        row = commit.response
+        await store.add_to_conversation(row.owner, commit.addition, commit.items, row.created_at)
+
+
+_INPUT_PREFIX: Final = {
     "message": "msg",
     "reasoning": "rs",
     "function_call": "fc",
@@ -91,7 +196,8 @@ _INPUT_PREFIX = {
 }
 
 
-def _input_row(item: Item) -> ItemRow:
+def input_row(item: Item) -> ItemRow:
+    """The row of an item that came from a client, with an id if it had none."""
     # The client's ids may repeat, so the row has a key of its own.
     key = mint("item")
     origin = None if item.model is None else json.encode(Origin(model=list(item.model)))

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from bascule.engine.locks import ConversationLocks
 from bascule.engine.seal import Sealer
 from bascule.engine.state import TurnState
 from bascule.state.store import Store
@@ -42,3 +43,4 @@ class Engine:
     observer: Observer = NOBODY
     closing: bool = False
     """Turns that are cancelled from now on end because the server does, not their client."""
+    locks: ConversationLocks = field(default_factory=ConversationLocks)

@@ -6,7 +6,7 @@ run, suspended or declared is its handler's business.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 from msgspec import Raw
@@ -15,11 +15,12 @@ from bascule.engine.accumulator import Accumulator, RoundCall, flat_call, flat_o
 from bascule.engine.asking import Asking
 from bascule.engine.call_limit import CallLimit
 from bascule.engine.calls import is_client, note_calls
-from bascule.engine.chain import NO_CHAIN, load_chain, make_commit
+from bascule.engine.chain import NO_CHAIN, load, lost, make_commit, write
 from bascule.engine.choice import relaxed
 from bascule.engine.decide import LoopDecision, Step, classify_round, why_not_run
 from bascule.engine.engine import NAME_LIMIT, Engine
 from bascule.engine.history import Flattener
+from bascule.engine.references import Stored
 from bascule.engine.resuming import answer_key, claimed
 from bascule.engine.sinks import Notes, Sink
 from bascule.engine.state import Continuation, Origin, OutputItem, TurnState
@@ -79,9 +80,11 @@ async def run_turn(
         _log.exception("turn failed", response_id=turn.state.response_id, exc_info=e)
         await turn.fail(ApiError(500, "The server had an internal error.", code="server_error"))
     finally:
-        await turn.stop_calls()
-        turn.release()
-        observed.end(turn.ended_as, turn.state.usage, turn.error)
+        try:
+            await turn.stop_calls()
+        finally:
+            turn.release()
+            observed.end(turn.ended_as, turn.state.usage, turn.error)
 
 
 class _Turn:
@@ -114,6 +117,9 @@ class _Turn:
             model=target.model,
         )
         self._chain = NO_CHAIN
+        self._referenced: list[Stored] = []
+        self._unlock: Callable[[], None] | None = None
+        self._lost = False
         self._names = Ledger(NAME_LIMIT)
         self._plan: ToolPlan = EMPTY
         self._choice = WireChoice()
@@ -143,7 +149,10 @@ class _Turn:
             await self._scheduler.cancel()
 
     def release(self) -> None:
-        """Break the references in circles, so that the turn goes without a collection."""
+        """Let go of the conversation, and break the references in circles, so that the turn goes
+        without a collection."""
+        if self._unlock is not None:
+            self._unlock()
         self._accumulator.release()
 
     # --- the way of a turn
@@ -163,20 +172,20 @@ class _Turn:
             await self._finish("completed")
 
     async def _load(self) -> None:
-        request = self._request
-        if request.previous_response_id is not None:
-            self._chain = await load_chain(
-                self._engine.store, self.state.owner, request.previous_response_id
-            )
+        request, owner = self._request, self.state.owner
+        if request.conversation is not None:
+            self._unlock = self._engine.locks.take(owner, request.conversation)
+        self._chain, self._referenced = await load(self._engine.store, owner, request)
         self._names = Ledger(NAME_LIMIT, self._chain.continuation.name_table())
 
     async def _prepare(self) -> None:
         engine, request, target = self._engine, self._request, self._target
         flattener = Flattener(engine.handlers, self._names, engine.sealer, target)
         earlier = [flattener.stored(item, origin) for item, origin in self._chain.items]
+        stored = {item.key: flattener.stored(item, origin) for item, origin in self._referenced}
         inputs = claimed(request.input, self._chain.continuation.suspended, engine.handlers)
         flat = flattener.flatten(earlier, "previous_response_id")
-        flat += flattener.flatten(inputs)
+        flat += flattener.flatten([stored.get(item.key, item) for item in inputs])
         self.state.model_items = flat
         self._notes.warnings += flattener.warnings
         self._plan = await self._plan_for(request)
@@ -432,7 +441,7 @@ class _Turn:
             snapshot.error = ResponseError(error.code or "server_error", error.message)
             events.append(ErrorEvent(-1, door.error_body(error)))
         events.append(ResponseEvent(-1, f"response.{status}", snapshot))
-        if self._request.store:
+        if not self._lost:
             await self._store(snapshot, required=error is None)
         for event in events:
             self._accumulator.put(event)
@@ -446,12 +455,18 @@ class _Turn:
         try:
             await self._commit(snapshot)
         except StoreError as e:
+            told = lost(e, self._request) if required else None
+            if told is not None:
+                self._lost = True
+                raise told from e
             _log.error("a turn could not be stored", response_id=snapshot.id, exc_info=e)
             if required:
                 raise ApiError(500, "The response could not be stored.", code="server_error") from e
 
     async def _commit(self, snapshot: Snapshot) -> None:
         request = self._request
+        if not request.store and request.conversation is None:
+            return
         bare = snapshot.copy()
         bare.output = ()
         continuation = Continuation(suspended=self._suspended, declared=self.state.declared)
@@ -461,13 +476,13 @@ class _Turn:
             self.state,
             model=request.model,
             previous_response_id=request.previous_response_id,
-            history=self._chain.keys,
+            chain=self._chain,
             inputs=request.input,
             status=snapshot.status,
             snapshot=bare.encode(),
             continuation=continuation,
         )
-        self._writing = asyncio.ensure_future(self._engine.store.commit(commit))
+        self._writing = asyncio.ensure_future(write(self._engine.store, commit, keep=request.store))
         self._observed.commits(self._writing)
         await asyncio.shield(self._writing)
 
@@ -491,7 +506,7 @@ class _Turn:
         if self._ended:
             return
         self.ended_as = "cancelled"
-        if self._begun and self._sink.streams and self._request.store:
+        if self._begun and self._sink.streams:
             await asyncio.shield(self._store(self._current("cancelled"), required=False))
 
 

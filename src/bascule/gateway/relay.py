@@ -58,7 +58,9 @@ async def may_relay(engine: Engine, request: TurnRequest, target: Target) -> boo
     """
     if target.protocol.name != "responses" or request.store or request.model != target.model:
         return False
-    if request.previous_response_id is not None or not is_understood(request, target.flags):
+    if request.previous_response_id is not None or request.conversation is not None:
+        return False
+    if not is_understood(request, target.flags):
         return False
     if not all(_is_foreign(engine, target, item) for item in request.input):
         return False

@@ -21,6 +21,8 @@ from bascule.protocols.responses.events import (
 from bascule.protocols.responses.fields import CHECKED, READ, unknown_members
 from bascule.protocols.responses.request import TurnRequest
 
+_CONTINUES: Final = ("previous_response_id", "conversation")
+
 
 def decode(body: bytes) -> TurnRequest:
     """A request body. Raises ApiError 400 with `param` for whatever is wrong with it."""
@@ -58,8 +60,16 @@ def _check_together(values: dict[str, Any]) -> None:
     """What one field cannot say alone."""
     if not values.get("model"):
         raise _missing("model")
+    continues = [name for name in _CONTINUES if name in values]
+    if len(continues) > 1:
+        raise invalid(
+            "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. "
+            "Only one of them can be given.",
+            "conversation",
+            "mutually_exclusive_parameters",
+        )
     if "input" not in values:
-        if "previous_response_id" not in values:
+        if not continues:
             raise _missing("input")
         values["input"] = []
     if "stream_options" in values and not values.get("stream"):

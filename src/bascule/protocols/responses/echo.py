@@ -46,6 +46,8 @@ def echo(request: TurnRequest, model: str, tools: bytes) -> bytes:
         parts.append(default if value is None else value)
     parts += (b',"text":', _show_text(request.text), b',"reasoning":')
     parts += (_show_reasoning(request.reasoning), b',"tools":', tools, _FIXED)
+    if request.conversation is not None:
+        parts += (b',"conversation":{"id":', json.encode(request.conversation), b"}")
     return json.on_one_line(b"".join(parts))
 
 

@@ -4,14 +4,16 @@ Source of the rules: the Open Responses document of 2026-04-24, openai-python 3.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import Raw
 
 from bascule.protocols import capabilities, json
 from bascule.protocols.errors import invalid
+from bascule.protocols.responses.conversation import read_conversation
 from bascule.protocols.responses.items import Item, read_input
+from bascule.protocols.responses.metadata import Metadata
 from bascule.protocols.responses.request import (
     ReasoningOptions,
     StreamOptions,
@@ -184,8 +186,6 @@ def _input(raw: Raw, param: str) -> list[Item]:
     return read_input(raw, param)
 
 
-_Key = Annotated[str, Meta(max_length=64)]
-_Value = Annotated[str, Meta(max_length=512)]
 
 
 def _tools(raw: Raw, param: str) -> None:
@@ -199,6 +199,7 @@ READ: Final[dict[str, Decode]] = {
     "input": _input,
     "instructions": _typed(str),
     "previous_response_id": _typed(str),
+    "conversation": read_conversation,
     "store": _typed(bool),
     "stream": _typed(bool),
     "stream_options": _typed(StreamOptions),
@@ -214,7 +215,7 @@ READ: Final[dict[str, Decode]] = {
     "text": _text_options,
     "reasoning": _typed(ReasoningOptions),
     "truncation": _typed(Literal["auto", "disabled"]),
-    "metadata": _typed(Annotated[dict[_Key, _Value], Meta(max_length=16)]),
+    "metadata": _typed(Metadata),
 }
 """Fields that the request has a member for."""
 

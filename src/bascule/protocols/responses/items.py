@@ -109,6 +109,9 @@ class Passed(msgspec.Struct, tag_field="type", tag="passed"):
 
 Flat = Message | Thought | FunctionCall | FunctionCallOutput | Passed
 
+ITEM_REFERENCE: Final = "item_reference"
+"""An input item that stands for a stored one. Its type may be left out: an id alone says it."""
+
 V = TypeVar("V", bound=msgspec.Struct)
 _Class = type  # inside Item the name `type` is a field
 
@@ -135,7 +138,7 @@ class Item:
     behind a public item, or nothing. `None` means that the item's handler flattens it.
     """
 
-    __slots__ = ("_raw", "_view", "id", "model", "type")
+    __slots__ = ("_raw", "_view", "id", "key", "model", "type")
 
     def __init__(
         self, type_: str, id_: str | None, raw: bytes, model: Sequence[Flat] | None = None
@@ -144,6 +147,8 @@ class Item:
         self.id = id_
         self._raw: bytes | tuple[_Source, int] | None = raw
         self.model = model
+        self.key: str | None = None
+        """Of an item that is stored already: its key in the store."""
         self._view: msgspec.Struct | None = None
 
     @property
@@ -201,6 +206,7 @@ _TYPES: Final[dict[type, str]] = {
 
 _head = json.decoder(_Head)
 _list = json.decoder(list[msgspec.Raw])
+_members = json.decoder(dict[str, msgspec.Raw])
 _string = json.decoder(str)
 _view = msgspec.json.Decoder(_View).decode
 _views = msgspec.json.Decoder(list[_View]).decode
@@ -236,8 +242,15 @@ def read_item(data: bytes | msgspec.Raw, param: str) -> Item:
     kind = head.type
     if kind is None:
         if not bytes(head.role):
+            if head.id is not None and _members(data).keys() <= {"id", "type"}:
+                return Item(ITEM_REFERENCE, head.id, bytes(data))
             raise invalid(f"Missing required parameter: '{param}.type'.", f"{param}.type")
         kind = "message"
+    elif kind == ITEM_REFERENCE and head.id is None:
+        place = f"{param}.id"
+        raise invalid(
+            f"Missing required parameter: '{place}'.", place, "missing_required_parameter"
+        )
     elif kind == "":
         raise invalid(f"Invalid value for '{param}.type': it is empty.", f"{param}.type")
     return Item(kind, head.id, bytes(data))

@@ -75,6 +75,7 @@ class TurnRequest(msgspec.Struct, kw_only=True):
     input: list[Item]
     instructions: str | None = None
     previous_response_id: str | None = None
+    conversation: str | None = None
     store: bool = True
     stream: bool = False
     include: tuple[str, ...] = ()
