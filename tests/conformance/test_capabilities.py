@@ -35,6 +35,10 @@ class Sample:
     ignored: str = ""
     continues: bool = False
     """An earlier response's id goes with it."""
+    converses: bool = False
+    """A conversation of one message goes with it."""
+    refers: bool = False
+    """It begins with a reference to what an earlier response said."""
 
 
 def same(name: str, value: Any) -> Sample:
@@ -59,7 +63,7 @@ FIELDS: dict[str, Sample] = {
         lambda sent, _: sent["messages"][0] == {"role": "system", "content": "Be brief."},
     ),
     "previous_response_id": Sample({}, lambda sent, _: len(sent["messages"]) == 3, continues=True),
-    "conversation": refused("conversation", "conv_1"),
+    "conversation": Sample({}, lambda sent, _: len(sent["messages"]) == 2, converses=True),
     "store": shown("store", False),
     "background": refused("background", True),
     "background_options": refused("background_options", {"completion_window": "2h"}),
@@ -234,6 +238,8 @@ def item(name: str) -> Sample:
         return Sample(
             {"input": [REFUSED[name]]}, lambda _, __: False, "input[0].type", "unsupported_value"
         )
+    if name == "item_reference":
+        return Sample({}, lambda sent, _: sent["messages"][0]["content"] == "Hello!", refers=True)
     if name == "reasoning":
         said = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [_THOUGHT]}
         items: list[Json] = [said, {"role": "assistant", "content": "a"}]
@@ -248,7 +254,7 @@ def item(name: str) -> Sample:
 
 
 _THOUGHT = {"type": "reasoning_text", "text": "Hm."}
-ITEMS = {name: item(name) for name in [*SAMPLES, *REFUSED, "reasoning"]}
+ITEMS = {name: item(name) for name in [*SAMPLES, *REFUSED, "reasoning", "item_reference"]}
 
 
 def tool(name: str) -> Sample:
@@ -324,6 +330,15 @@ async def _asked(case: Case, sample: Sample) -> tuple[Answer, list[Json]]:
             before = await api.create()
             fields["previous_response_id"] = before.response["id"]
             model.requests.clear()
+        if sample.refers:
+            said = (await api.create()).response["output"][0]
+            reference = {"type": "item_reference", "id": said["id"]}
+            fields["input"] = [reference, {"role": "user", "content": "Go on"}]
+            model.requests.clear()
+        if sample.converses:
+            body = b'{"items":[{"role":"user","content":"Hi"}]}'
+            made = await api.send("POST", "/v1/conversations", body)
+            fields["conversation"] = made.json["id"]
         answer = await api.create(**fields)
         return answer, [chat.json for chat in model.chats]
 

@@ -365,7 +365,6 @@ async def test_what_the_upstream_cannot_be_told_is_named() -> None:
     [
         ("background", True),
         ("background_options", {"completion_window": "2h"}),
-        ("conversation", "conv_1"),
         ("prompt", {"id": "pmpt_1"}),
         ("prompt_cache_options", {"mode": "explicit"}),
         ("context_management", [{"type": "compaction"}]),

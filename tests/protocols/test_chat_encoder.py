@@ -41,6 +41,7 @@ FLAGS = Flags(
     service_tier=True,
     prompt_cache=True,
     end_user=True,
+    input_counting="none",
     enforces_required=True,
     enforces_named=True,
     enforces_none=True,

@@ -287,7 +287,6 @@ SAMPLES: dict[str, tuple[list[Json], Messages]] = dict(
 )
 
 REFUSED: dict[str, Json] = {
-    "item_reference": {"type": "item_reference", "id": "msg_1"},
     "additional_tools": {"type": "additional_tools", "role": "developer", "tools": []},
     "program": {"type": "program", "id": "cm_1", "call_id": "c1", "code": "1", "fingerprint": "f"},
     "program_output": {"type": "program_output", "id": "cmo_1", "call_id": "c1", "result": "1"},

@@ -48,6 +48,11 @@ def looks_cut(body: bytes, usage: Usage | None) -> bool:
     return _far_below(read, len(body) - sum(len(bulk) for bulk in _BULK.findall(body)))
 
 
+def estimated_tokens(body: bytes) -> int:
+    """Of a request's body, without what is no text to the model: a rough guess."""
+    return max(1, (len(body) - sum(map(len, _BULK.findall(body)))) // _BYTES_PER_TOKEN)
+
+
 def _far_below(tokens: int, size: int) -> bool:
     estimate = size / _BYTES_PER_TOKEN
     return estimate > _SHORT and tokens * _MARGIN < estimate

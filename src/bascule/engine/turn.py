@@ -15,13 +15,13 @@ from bascule.engine.accumulator import Accumulator, RoundCall, flat_call, flat_o
 from bascule.engine.asking import Asking
 from bascule.engine.call_limit import CallLimit
 from bascule.engine.calls import is_client, note_calls
-from bascule.engine.chain import NO_CHAIN, load, lost, make_commit, write
+from bascule.engine.chain import NO_CHAIN, lost, make_commit, write
 from bascule.engine.choice import relaxed
 from bascule.engine.decide import LoopDecision, Step, classify_round, why_not_run
 from bascule.engine.engine import NAME_LIMIT, Engine
 from bascule.engine.history import Flattener
-from bascule.engine.references import Stored
-from bascule.engine.resuming import answer_key, claimed
+from bascule.engine.preparing import prepare_turn
+from bascule.engine.resuming import answer_key
 from bascule.engine.sinks import Notes, Sink
 from bascule.engine.state import Continuation, Origin, OutputItem, TurnState
 from bascule.protocols.errors import ApiError
@@ -43,7 +43,7 @@ from bascule.telemetry.observe import EndStatus, TurnObserver, TurnStatus
 from bascule.toolkit.handler import ExecutionContext
 from bascule.toolkit.names import Ledger
 from bascule.toolkit.outcome import Outcome, Output, Suspended, SuspendedCall
-from bascule.toolkit.prepare import EMPTY, ToolPlan, plan_tools, prepare
+from bascule.toolkit.prepare import EMPTY, ToolPlan, prepare
 from bascule.toolkit.registry import Owner
 from bascule.toolkit.scheduler import Scheduler
 from bascule.upstreams.target import Target
@@ -117,7 +117,6 @@ class _Turn:
             model=target.model,
         )
         self._chain = NO_CHAIN
-        self._referenced: list[Stored] = []
         self._unlock: Callable[[], None] | None = None
         self._lost = False
         self._names = Ledger(NAME_LIMIT)
@@ -158,7 +157,6 @@ class _Turn:
     # --- the way of a turn
 
     async def run(self) -> None:
-        await self._load()
         await self._prepare()
         decision = await self._round_zero()
         while decision.step is Step.CONTINUE:
@@ -171,53 +169,20 @@ class _Turn:
         else:
             await self._finish("completed")
 
-    async def _load(self) -> None:
-        request, owner = self._request, self.state.owner
-        if request.conversation is not None:
-            self._unlock = self._engine.locks.take(owner, request.conversation)
-        self._chain, self._referenced = await load(self._engine.store, owner, request)
-        self._names = Ledger(NAME_LIMIT, self._chain.continuation.name_table())
-
     async def _prepare(self) -> None:
-        engine, request, target = self._engine, self._request, self._target
-        flattener = Flattener(engine.handlers, self._names, engine.sealer, target)
-        earlier = [flattener.stored(item, origin) for item, origin in self._chain.items]
-        stored = {item.key: flattener.stored(item, origin) for item, origin in self._referenced}
-        inputs = claimed(request.input, self._chain.continuation.suspended, engine.handlers)
-        flat = flattener.flatten(earlier, "previous_response_id")
-        flat += flattener.flatten([stored.get(item.key, item) for item in inputs])
-        self.state.model_items = flat
-        self._notes.warnings += flattener.warnings
-        self._plan = await self._plan_for(request)
-        self._choice = self._plan.resolve(request.tool_choice)
+        engine, request, owner = self._engine, self._request, self.state.owner
+        if request.conversation is not None:
+            self._unlock = engine.locks.take(owner, request.conversation)
+        prepared = await prepare_turn(engine, request, self._target, owner)
+        self._chain, self._names, self._plan = prepared.chain, prepared.names, prepared.plan
+        self._choice = prepared.choice
+        self.state.model_items = prepared.items
+        self.state.declared = list(prepared.chain.continuation.declared)
+        self._notes.warnings += prepared.warnings
         self._snapshot = Snapshot(
             self.state.response_id,
             self.state.created_at,
             echo(request, request.model, self._plan.echo),
-        )
-
-    async def _plan_for(self, request: TurnRequest) -> ToolPlan:
-        engine, limit = self._engine, self._engine.settings.max_tools
-        declared = self._chain.continuation.declared
-        if declared:
-            self.state.declared = list(declared)
-            return await prepare(
-                request.tools(),
-                engine.handlers,
-                self._names,
-                limit,
-                declared,
-                surface=self._target.surface,
-            )
-        return await plan_tools(
-            bytes(request.raw.get("tools", b"")),
-            request.tools,
-            handlers=engine.handlers,
-            names=self._names,
-            name_limit=NAME_LIMIT,
-            max_tools=limit,
-            cache=engine.plans,
-            surface=self._target.surface,
         )
 
     # --- round zero: what was suspended goes on

@@ -16,11 +16,19 @@ from bascule.engine.engine import Engine
 from bascule.gateway.access import AccessLog
 from bascule.gateway.auth import Auth
 from bascule.gateway.push import Send
+from bascule.gateway.routes.conversation_items import add_items, delete_item, get_item, list_items
+from bascule.gateway.routes.conversations import (
+    create_conversation,
+    delete_conversation,
+    get_conversation,
+    update_conversation,
+)
 from bascule.gateway.routes.create import CreateResponse
 from bascule.gateway.routes.health import health, ready, root
+from bascule.gateway.routes.input_tokens import input_tokens
 from bascule.gateway.routes.metrics import metrics, metrics_keys
 from bascule.gateway.routes.models import get_model, list_models
-from bascule.gateway.routes.stored import delete_response, get_response
+from bascule.gateway.routes.stored import delete_response, get_response, list_input_items
 from bascule.protocols.errors import ApiError
 from bascule.protocols.ids import mint
 from bascule.protocols.responses import door
@@ -34,6 +42,10 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 
 _SANE_ID: Final = re.compile(rb"[\w.:-]{1,128}")
+
+
+_RESPONSE: Final = "/v1/responses/{response_id}"
+_CONVERSATION: Final = "/v1/conversations/{conversation_id}"
 
 
 class Gateway:
@@ -61,8 +73,18 @@ class Gateway:
     def _starlette(self) -> Starlette:
         app = Starlette(
             routes=[
-                Route("/v1/responses/{response_id}", get_response, methods=["GET"]),
-                Route("/v1/responses/{response_id}", delete_response, methods=["DELETE"]),
+                Route("/v1/responses/input_tokens", input_tokens, methods=["POST"]),
+                Route(_RESPONSE, get_response, methods=["GET"]),
+                Route(_RESPONSE, delete_response, methods=["DELETE"]),
+                Route(f"{_RESPONSE}/input_items", list_input_items, methods=["GET"]),
+                Route("/v1/conversations", create_conversation, methods=["POST"]),
+                Route(_CONVERSATION, get_conversation, methods=["GET"]),
+                Route(_CONVERSATION, update_conversation, methods=["POST"]),
+                Route(_CONVERSATION, delete_conversation, methods=["DELETE"]),
+                Route(f"{_CONVERSATION}/items", add_items, methods=["POST"]),
+                Route(f"{_CONVERSATION}/items", list_items, methods=["GET"]),
+                Route(f"{_CONVERSATION}/items/{{item_id}}", get_item, methods=["GET"]),
+                Route(f"{_CONVERSATION}/items/{{item_id}}", delete_item, methods=["DELETE"]),
                 Route("/v1/models", list_models, methods=["GET"]),
                 Route("/v1/models/{model_id:path}", get_model, methods=["GET"]),
                 Route("/health", health, methods=["GET"]),

@@ -35,10 +35,15 @@ def _note_headers(notes: Notes) -> HeaderList:
         (b"x-bascule-warnings", notes.warnings),
     ):
         if values:
-            text = ",".join(value.replace(",", ";") for value in values)
-            safe = "".join(c if " " <= c <= "~" else "?" for c in text)
-            headers.append((name, safe.encode()[:4096]))
+            headers.append((name, header_list(values)))
     return headers
+
+
+def header_list(values: Sequence[str]) -> bytes:
+    """Texts as the value of a header, with commas between them and nothing that a header cannot
+    hold."""
+    text = ",".join(value.replace(",", ";") for value in values)
+    return "".join(c if " " <= c <= "~" else "?" for c in text).encode()[:4096]
 
 
 class SseSink:

@@ -49,6 +49,9 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """`prompt_cache_key` and `prompt_cache_retention` are understood."""
     end_user: bool
     """`safety_identifier` and `user` are understood."""
+    input_counting: Literal["tokenize", "template", "input_tokens", "none"]
+    """How it counts a request's tokens: `/tokenize` for messages, `/apply-template` and then
+    `/tokenize`, or the Responses API's own way."""
     enforces_required: bool
     """The server itself sees to it that `required` ends in a call; else the gateway does."""
     enforces_named: bool

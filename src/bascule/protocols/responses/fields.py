@@ -9,9 +9,10 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Raw
 
-from bascule.protocols import capabilities, json
+from bascule.protocols import json
 from bascule.protocols.errors import invalid
 from bascule.protocols.responses.conversation import read_conversation
+from bascule.protocols.responses.include import check_includes
 from bascule.protocols.responses.items import Item, read_input
 from bascule.protocols.responses.metadata import Metadata
 from bascule.protocols.responses.request import (
@@ -103,15 +104,7 @@ _includes = _typed(tuple[str, ...])
 
 def _include(raw: Raw, param: str) -> tuple[str, ...]:
     values: tuple[str, ...] = _includes(raw, param)
-    for i, value in enumerate(values):
-        if value not in capabilities.INCLUDES:
-            place = f"{param}[{i}]"
-            known = ", ".join(capabilities.INCLUDES)
-            raise invalid(
-                f"Invalid value for '{place}': '{value}'. It must be one of {known}.",
-                place,
-                code="invalid_value",
-            )
+    check_includes(values, param)
     return values
 
 
@@ -184,8 +177,6 @@ def _input(raw: Raw, param: str) -> list[Item]:
     if json.opens_with(raw, b'"') and len(memoryview(raw)) > _MAX_INPUT:
         _short_enough(raw, param)
     return read_input(raw, param)
-
-
 
 
 def _tools(raw: Raw, param: str) -> None:

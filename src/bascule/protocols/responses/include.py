@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from bascule.protocols import json
+from bascule.protocols import capabilities, json
 from bascule.protocols.errors import invalid
 
 FILE_RESULTS: Final = "file_search_call.results"
@@ -31,8 +31,8 @@ _EMPTY: Final = Raw(b"[]")
 def check_includes(values: Sequence[str], param: str = "include") -> frozenset[str]:
     """Raises ApiError 400 that names a value which does not exist."""
     for i, value in enumerate(values):
-        if value not in INCLUDES:
-            known = ", ".join(f"'{name}'" for name in INCLUDES)
+        if value not in capabilities.INCLUDES:
+            known = ", ".join(f"'{name}'" for name in capabilities.INCLUDES)
             raise invalid(
                 f"Invalid value: '{value}'. Supported values are: {known}.",
                 f"{param}[{i}]",

@@ -26,6 +26,7 @@ PROFILE = Profile(
         service_tier=False,
         prompt_cache=False,
         end_user=False,
+        input_counting="none",
         enforces_required=False,
         enforces_named=False,
         enforces_none=False,
@@ -44,5 +45,6 @@ PROFILE = Profile(
         "verbosity": True,
         "hosted_tools": "all",
         "custom_tools": True,
+        "input_counting": "input_tokens",
     },
 )

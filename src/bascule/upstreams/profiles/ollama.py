@@ -27,6 +27,7 @@ PROFILE = Profile(
         service_tier=False,
         prompt_cache=False,
         end_user=False,
+        input_counting="none",
         enforces_required=False,
         enforces_named=False,
         enforces_none=False,

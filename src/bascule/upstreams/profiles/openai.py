@@ -26,6 +26,7 @@ PROFILE = Profile(
         service_tier=True,
         prompt_cache=True,
         end_user=True,
+        input_counting="none",
         enforces_required=True,
         enforces_named=True,
         enforces_none=True,
@@ -33,4 +34,5 @@ PROFILE = Profile(
         text_tool_calls=False,
         repair_arguments=False,
     ),
+    on_responses={"input_counting": "input_tokens"},
 )

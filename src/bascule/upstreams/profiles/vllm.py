@@ -27,6 +27,7 @@ PROFILE = Profile(
         service_tier=False,
         prompt_cache=False,
         end_user=False,
+        input_counting="tokenize",
         enforces_required=True,
         enforces_named=True,
         enforces_none=True,

@@ -1,0 +1,66 @@
+"""Before the first round: what came before, and what the model is told."""
+
+from dataclasses import dataclass
+
+from bascule.engine.chain import Chain, load
+from bascule.engine.engine import NAME_LIMIT, Engine
+from bascule.engine.history import Flattener
+from bascule.engine.resuming import claimed
+from bascule.protocols.function import WireChoice
+from bascule.protocols.responses.items import Flat
+from bascule.protocols.responses.request import TurnRequest
+from bascule.toolkit.names import Ledger
+from bascule.toolkit.prepare import ToolPlan, plan_tools, prepare
+from bascule.upstreams.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A turn that is ready for its first round."""
+
+    chain: Chain
+    names: Ledger
+    plan: ToolPlan
+    choice: WireChoice
+    items: list[Flat]
+    """The history and the input, as the model's server can read them."""
+    warnings: list[str]
+    """What had to be left out."""
+
+
+async def prepare_turn(
+    engine: Engine, request: TurnRequest, target: Target, owner: str
+) -> Prepared:
+    """Stored items take the places of references in the request's input. Raises ApiError."""
+    chain, referenced = await load(engine.store, owner, request)
+    names = Ledger(NAME_LIMIT, chain.continuation.name_table())
+    flattener = Flattener(engine.handlers, names, engine.sealer, target)
+    earlier = [flattener.stored(item, origin) for item, origin in chain.items]
+    stored = {item.key: flattener.stored(item, origin) for item, origin in referenced}
+    inputs = claimed(request.input, chain.continuation.suspended, engine.handlers)
+    items = flattener.flatten(earlier, "previous_response_id")
+    items += flattener.flatten([stored.get(item.key, item) for item in inputs])
+    plan = await _plan(engine, request, target, chain, names)
+    choice = plan.resolve(request.tool_choice)
+    return Prepared(chain, names, plan, choice, items, flattener.warnings)
+
+
+async def _plan(
+    engine: Engine, request: TurnRequest, target: Target, chain: Chain, names: Ledger
+) -> ToolPlan:
+    limit, declared = engine.settings.max_tools, chain.continuation.declared
+    if declared:
+        surface = target.surface
+        return await prepare(
+            request.tools(), engine.handlers, names, limit, declared, surface=surface
+        )
+    return await plan_tools(
+        bytes(request.raw.get("tools", b"")),
+        request.tools,
+        handlers=engine.handlers,
+        names=names,
+        name_limit=NAME_LIMIT,
+        max_tools=limit,
+        cache=engine.plans,
+        surface=target.surface,
+    )
