@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bascule.engine.recovery import TextCalls
 from bascule.protocols.responses.builder import ItemBuilder
 from bascule.protocols.responses.events import (
+    OutputItemAdded,
     OutputItemDone,
     OutputTextDelta,
     OutputTextDone,
@@ -201,6 +202,15 @@ async def test_a_call_that_the_limit_cut_stays_text() -> None:
 async def test_an_empty_message_is_shown_as_without_the_flag() -> None:
     on, off = await turn(Reply("")), await turn(Reply(""), upstream={"profile": "llama_cpp"})
     assert shown(on) == shown(off)
+
+
+@pytest.mark.requirement("weak:text-calls:else-text")
+def test_a_message_without_content_passes() -> None:
+    out: list[RoundEvent] = []
+    empty = MessageItem("", "completed", [])
+    events: list[RoundEvent] = [OutputItemAdded(-1, 0, empty), OutputItemDone(-1, 0, empty)]
+    TextCalls(frozenset({"f"}), out.extend).feed(events)
+    assert [type(event) for event in out] == [OutputItemAdded, OutputItemDone]
 
 
 @pytest.mark.requirement("weak:text-calls:held-briefly")
