@@ -20,6 +20,7 @@ from bascule.gateway.routes.create import CreateResponse
 from bascule.gateway.routes.health import health, ready, root
 from bascule.gateway.routes.metrics import metrics, metrics_keys
 from bascule.gateway.routes.models import get_model, list_models
+from bascule.gateway.routes.openapi import openapi
 from bascule.gateway.routes.stored import delete_response, get_response
 from bascule.protocols.errors import ApiError
 from bascule.protocols.ids import mint
@@ -68,6 +69,7 @@ class Gateway:
                 Route("/health", health, methods=["GET"]),
                 Route("/ready", ready, methods=["GET"]),
                 Route("/metrics", metrics, methods=["GET"]),
+                Route("/openapi.json", openapi, methods=["GET"]),
                 Route("/", root, methods=["GET"]),
                 # Served by the hot route; here so that other methods get a 405.
                 Route("/v1/responses", root, methods=["POST"]),

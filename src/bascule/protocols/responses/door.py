@@ -207,6 +207,11 @@ _REFUSED: Final[dict[str, tuple[bytes, ...]]] = {
 }
 
 
+def honoured_fields() -> tuple[str, ...]:
+    """Names of the request fields that do something."""
+    return tuple(_HONOURED)
+
+
 def decode(body: bytes) -> TurnRequest:
     """A request body. Raises ApiError 400 with `param` for whatever is wrong with it."""
     fields = json.envelope(body)
