@@ -17,7 +17,7 @@ import structlog
 from anyio.from_thread import start_blocking_portal
 
 from bascule.state.store import StoreError
-from bascule.telemetry.logs import bind_request, configure_logging
+from bascule.telemetry.logs import bind_request, configure_logging, lines
 from bascule.testing import Call, Cut, ModelServer, Reply, StreamError, Text, http_error
 from bascule.testing.script import Script
 from tests.process import LIMIT, Running, bascule, running
@@ -264,3 +264,23 @@ def test_the_level(level: Any, shown: int) -> None:
     for name in ("debug", "info", "warning", "error"):
         getattr(log, name)("x")
     assert len(out.getvalue().splitlines()) == shown
+
+
+def test_the_fast_way_quotes_what_could_be_taken_for_more() -> None:
+    out = _captured("text")
+    bind_request("req-9")
+    for model in ("plain", "my model=x", "two\nlines", "it's", "back\\slash", "ümlaut"):
+        lines.info("turn", {"model": model, "status": 200, "error": None})
+    told = [line.split(" ", 1)[1] for line in out.getvalue().splitlines()]
+    rest = " status=200 error=None request_id=req-9"
+    assert told == [
+        f"[info     ] turn model={shown}{rest}"
+        for shown in (
+            "plain",
+            "'my model=x'",
+            "'two\\nlines'",
+            '"it\'s"',
+            "'back\\\\slash'",
+            "'ümlaut'",
+        )
+    ]

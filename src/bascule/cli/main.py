@@ -10,6 +10,7 @@ import uvloop
 from cyclopts import Parameter
 
 from bascule import __version__, config
+from bascule.cli.record import run_record
 from bascule.cli.serve import Overrides, check_config, list_models, run_serve
 from bascule.config import ConfigError
 from bascule.state.store import StoreError
@@ -100,6 +101,22 @@ def mock(*, script: Path | None = None, host: str = "127.0.0.1", port: int = 0) 
         A JSON or Python file: see docs/testing.md.
     """
     uvloop.run(serve_mock(script, host, port))
+
+
+@app.command
+def record(*, upstream: str, out: Path, host: str = "127.0.0.1", port: int = 0) -> None:
+    """Pass on what a client and a model server say to each other, and write it to a script file.
+
+    Parameters
+    ----------
+    upstream
+        The model server's base URL.
+    out
+        A file that is not there yet; `bascule mock --script` plays it. Keys are masked in it.
+    port
+        0 picks a free one.
+    """
+    uvloop.run(run_record(upstream, out, host, port))
 
 
 def main() -> None:

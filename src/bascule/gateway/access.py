@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from starlette.routing import BaseRoute, Route
@@ -10,6 +10,9 @@ from starlette.routing import BaseRoute, Route
 from bascule.telemetry.logs import bind_request, lines
 from bascule.telemetry.metrics import OTHER
 from bascule.telemetry.observe import Observer, TurnObserver
+
+if TYPE_CHECKING:
+    from bascule.telemetry.tracing import Span
 
 _log = structlog.stdlib.get_logger("bascule.access")
 
@@ -44,7 +47,7 @@ class AccessLog:
         if metrics is not None:
             metrics.request(method, route, status)
         if access.span is not None:
-            access.span.end_request(status)
+            access.span.end_request(status, method, route)
         fields: dict[str, Any] = {
             "method": method,
             "path": _path(scope),
@@ -67,11 +70,12 @@ class AccessLog:
         else:
             lines.info("request", fields)
 
-    def span(self, scope: Any, request_id: bytes, route: str | None) -> Any:
+    def span(self, scope: Any, request_id: bytes) -> "Span | None":
+        """What this task starts from here on is below it."""
         tracing = self._observer.tracing
         if tracing is None or scope["path"] in _QUIET:
             return None
-        return tracing.request(scope["method"], route or "", request_id.decode(), scope["headers"])
+        return tracing.request(request_id.decode(), scope["headers"])
 
 
 class Access:
@@ -85,7 +89,7 @@ class Access:
         self.route = route
         self.status = 0
         self.began = perf_counter()
-        self.span = log.span(scope, request_id, route)
+        self.span = log.span(scope, request_id)
 
     def end(self, turn: TurnObserver | None = None) -> None:
         self._log.end(self, turn)

@@ -28,6 +28,7 @@ from bascule.gateway.routes.health import health, ready, root
 from bascule.gateway.routes.input_tokens import input_tokens
 from bascule.gateway.routes.metrics import metrics, metrics_keys
 from bascule.gateway.routes.models import get_model, list_models
+from bascule.gateway.routes.openapi import openapi
 from bascule.gateway.routes.stored import delete_response, get_response, list_input_items
 from bascule.protocols.errors import ApiError
 from bascule.protocols.ids import mint
@@ -90,6 +91,7 @@ class Gateway:
                 Route("/health", health, methods=["GET"]),
                 Route("/ready", ready, methods=["GET"]),
                 Route("/metrics", metrics, methods=["GET"]),
+                Route("/openapi.json", openapi, methods=["GET"]),
                 Route("/", root, methods=["GET"]),
                 # Served by the hot route; here so that other methods get a 405.
                 Route("/v1/responses", root, methods=["POST"]),

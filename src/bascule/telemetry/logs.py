@@ -23,7 +23,8 @@ Level = Literal["debug", "info", "warning", "error"]
 
 _log = structlog.stdlib.get_logger("bascule.access")
 
-_PLAIN: Final = re.compile(r"[!#-<>-\[\]-~]+")
+_PLAIN: Final = re.compile(r"[ !#-&(-\[\]-~]+")
+_WORD: Final = re.compile(r"[!#-&(-<>-\[\]-~]+")
 _MAX_CHAIN: Final = 5
 _MAX_FRAMES: Final = 30
 
@@ -109,11 +110,13 @@ class Lines:
             return
         known = _request.get()
         if self._form == "json":
-            fields |= {"event": event, "request_id": known}
-            fields |= {"level": "info", "timestamp": self._now()}
+            fields["event"], fields["request_id"] = event, known
+            fields["level"], fields["timestamp"] = "info", self._now()
             out.write(msgspec.json.encode(fields).decode() + "\n")
             return
-        shown = " ".join(f"{name}={_word(value)}" for name, value in fields.items())
+        shown = " ".join([f"{name}={value}" for name, value in fields.items()])
+        if shown.count(" ") >= len(fields) or not _PLAIN.fullmatch(shown):
+            shown = " ".join(f"{name}={_word(value)}" for name, value in fields.items())
         out.write(f"{self._now()} [info     ] {event} {shown} request_id={known}\n")
 
     def _now(self) -> str:
@@ -128,7 +131,7 @@ class Lines:
 def _word(value: object) -> str:
     """Quoted where it could be taken for more than one."""
     text = str(value)
-    return text if _PLAIN.fullmatch(text) else repr(text)
+    return text if _WORD.fullmatch(text) else repr(text)
 
 
 lines: Final = Lines()

@@ -48,19 +48,17 @@ class Tracing:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("bascule", version)
 
-    def request(self, method: str, route: str, request_id: str, headers: Headers) -> "Span":
+    def request(self, request_id: str, headers: Headers) -> "Span":
         """A span for an HTTP request, below the caller's if it names one. It becomes the parent of
-        what this task starts; `end_request` ends it, in the same task."""
+        what this task starts; `end_request` names and ends it, in the same task."""
         carrier = {
             name.decode(): value.decode("latin-1") for name, value in headers if name in _CARRIED
         }
         span = self._start(
-            f"{method} {route}",
+            "request",
             SpanKind.SERVER,
             _propagator.extract(carrier, Context()) if carrier else Context(),
         )
-        span.set(genai.HTTP_METHOD, method)
-        span.set(genai.HTTP_ROUTE, route)
         span.set(genai.REQUEST_ID, request_id)
         span.enter()
         return span
@@ -129,7 +127,10 @@ class Span:
     def first_event(self) -> None:
         self.set(genai.FIRST_CHUNK_SECONDS, perf_counter() - self._began)
 
-    def end_request(self, status: int) -> None:
+    def end_request(self, status: int, method: str, route: str) -> None:
+        self._span.update_name(f"{method} {route}")
+        self.set(genai.HTTP_METHOD, method)
+        self.set(genai.HTTP_ROUTE, route)
         self.set(genai.HTTP_STATUS, status)
         if status >= 500:
             self._fail(str(status))

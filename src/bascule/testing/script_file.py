@@ -8,6 +8,7 @@ import msgspec
 
 from bascule.testing.answer import Answer, HttpAnswer, Part, Reply, Verbatim, Wire
 from bascule.testing.dialect import DIALECTS, PLAIN, Dialect
+from bascule.testing.replay import recorded
 from bascule.testing.script import Script
 from bascule.testing.server import ModelServer
 from bascule.testing.step_data import ScriptError, convert, steps_from
@@ -129,6 +130,8 @@ def _answer(data: object, place: str) -> Answer:
     fields = cast("Json", data)
     if set(fields) == {"http"}:
         return _http(convert(fields["http"], _HttpData, f"{place}.http"))
+    if set(fields) == {"recorded"}:
+        return recorded(convert(fields["recorded"], Json, f"{place}.recorded"))
     reply = convert(fields, _ReplyData, place)
     return Reply(
         *steps_from(reply.steps, f"{place}.steps"),

@@ -24,6 +24,11 @@ from bascule.protocols.responses.request import TurnRequest
 _CONTINUES: Final = ("previous_response_id", "conversation")
 
 
+def honoured_fields() -> tuple[str, ...]:
+    """Names of the request fields that do something."""
+    return (*READ, *CHECKED)
+
+
 def decode(body: bytes) -> TurnRequest:
     """A request body. Raises ApiError 400 with `param` for whatever is wrong with it."""
     fields = json.envelope(body)
