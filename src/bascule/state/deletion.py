@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, exists, select, update
 
-from bascule.state.reading import among, listing
+from bascule.state.among import among, listing
 from bascule.state.schema import BORROWED, ITEMS, RESPONSES
 
 _BLANK: Final = {

@@ -1,18 +1,17 @@
 """Where a SQLite database is, and how it is opened."""
 
 import os
-import re
 import sqlite3
 import time
 from pathlib import Path
 from typing import Final, cast
 
 import msgspec
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool, StaticPool
 
-_BUSY_SECONDS: Final = 5.0
+from bascule.state import url as urls
+
 _WAL_RETRY_SECONDS: Final = 0.02
 
 # Checkpoints (the only fsyncs) are rarer than SQLite's default of 1000 pages; cache in KiB.
@@ -35,7 +34,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     path: Path | None
-    timeout: float = _BUSY_SECONDS
+    timeout: float = urls.DEFAULT_TIMEOUT
     """Seconds to wait for another connection's lock."""
 
     @classmethod
@@ -45,17 +44,19 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
         `?timeout=SECONDS` sets how long to wait for a lock. Raises ValueError, without the URL's
         password, for anything else.
         """
-        parsed = _parse(url)
+        parsed = urls.parse(url)
         if parsed.drivername != "sqlite" or parsed.host is not None:
-            raise ValueError(f"no state storage for {_shown(parsed)}: use sqlite:///PATH")
+            raise ValueError(f"no state storage for {urls.shown(parsed)}: use sqlite:///PATH")
         options = dict(parsed.query)
-        timeout = options.pop("timeout", str(_BUSY_SECONDS))
+        timeout = options.pop("timeout", str(urls.DEFAULT_TIMEOUT))
         if options:
-            raise ValueError(f"unknown option in {_shown(parsed)}: {', '.join(sorted(options))}")
+            raise ValueError(
+                f"unknown option in {urls.shown(parsed)}: {', '.join(sorted(options))}"
+            )
         path = parsed.database
         return cls(
             path=None if path in {None, "", ":memory:"} else Path(str(path)).absolute(),
-            timeout=_seconds(timeout),
+            timeout=urls.seconds(timeout),
         )
 
     def create(self) -> None:
@@ -140,27 +141,3 @@ def _begin_with(engine: Engine, statement: str) -> None:
         driver(connection).execute(statement)
 
     event.listen(engine, "begin", begin)
-
-
-def _parse(url: str) -> URL:
-    try:
-        return make_url(url)
-    except (ArgumentError, ValueError):
-        # Without the cause: its text may hold the password, wherever that is in the URL.
-        scheme = re.match(r"[\w+.-]{1,40}:", url)
-        raise ValueError(f"not a database URL{f': {scheme[0]}...' if scheme else ''}") from None
-
-
-def _shown(url: URL) -> str:
-    # Passwords may be among the options too.
-    return url.set(query={}).render_as_string(hide_password=True)
-
-
-def _seconds(text: object) -> float:
-    try:
-        seconds = float(str(text))
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 3600:
-        raise ValueError("timeout in a database URL is a number of seconds")
-    return seconds
