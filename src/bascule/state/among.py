@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import BindParameter
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 
@@ -41,24 +42,26 @@ class _TextList(TypeDecorator[list[str]]):
         return msgspec.json.encode(value).decode()
 
 
-class _Among(ColumnElement[bool]):
+class _Among(FunctionElement[bool]):
+    # A function, since those tell SQLAlchemy's cache of statements what they are made of.
     inherit_cache = True
     type = Boolean()
 
     def __init__(self, column: ColumnElement[str], values: BindParameter[Any]) -> None:
-        self.column = column
-        self.values = values
+        super().__init__(column, values)
+
+    def self_group(self, against: Any = None) -> "_Among":
+        """As it is: SQLAlchemy would write `= 1` behind it on SQLite, which then uses no index."""
+        return self
 
 
 @compiles(_Among)
 def _json(element: _Among, compiler: SQLCompiler, **options: Any) -> str:
-    column = compiler.process(element.column, **options)
-    values = compiler.process(element.values, **options)
+    column, values = (compiler.process(part, **options) for part in element.clauses)
     return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 -- rendered by the compiler
 
 
 @compiles(_Among, "postgresql")
 def _array(element: _Among, compiler: SQLCompiler, **options: Any) -> str:
-    column = compiler.process(element.column, **options)
-    values = compiler.process(element.values, **options)
+    column, values = (compiler.process(part, **options) for part in element.clauses)
     return f"{column} = ANY ({values})"
