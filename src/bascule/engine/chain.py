@@ -12,10 +12,11 @@ from bascule.engine.state import (
     decode_origin,
 )
 from bascule.protocols import json
-from bascule.protocols.errors import ApiError
+from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.ids import mint
 from bascule.protocols.responses.items import Item
 from bascule.state.store import Commit, ItemRow, ResponseRow, Store
+from bascule.state.text import MAX_ID_BYTES, holdable, storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,21 @@ class Chain:
 
 
 NO_CHAIN = Chain((), (), Continuation())
+
+
+def check_names(model: str, inputs: Sequence[Item]) -> None:
+    """Raises ApiError 400 for a name that no database can hold: at the turn's end it would be too
+    late to say so."""
+    if not holdable(model):
+        raise invalid("Invalid 'model': it holds a NUL character.", "model", "invalid_value")
+    for i, item in enumerate(inputs):
+        if item.id is not None and not storable(item.id):
+            raise invalid(
+                f"Invalid 'input[{i}].id': an id has no NUL character and at most "
+                f"{MAX_ID_BYTES} bytes.",
+                f"input[{i}].id",
+                "invalid_value",
+            )
 
 
 async def load_chain(store: Store, owner: str, response_id: str) -> Chain:

@@ -12,7 +12,7 @@ import structlog
 from msgspec import Raw
 
 from bascule.engine.accumulator import Accumulator, RoundCall, flat_call
-from bascule.engine.chain import NO_CHAIN, load_chain, make_commit
+from bascule.engine.chain import NO_CHAIN, check_names, load_chain, make_commit
 from bascule.engine.decide import LoopDecision, Step, classify_round
 from bascule.engine.engine import NAME_LIMIT, Engine
 from bascule.engine.history import Flattener
@@ -61,6 +61,9 @@ async def run_turn(
     except asyncio.CancelledError:
         await turn.abandon()
         raise
+    except StoreError as e:
+        _log.error("the store failed", response_id=turn.state.response_id, exc_info=e)
+        await turn.fail(ApiError(500, "The stored state cannot be reached.", code="server_error"))
     except Exception as e:  # noqa: BLE001 -- the client must hear of it, whatever it was
         _log.exception("turn failed", response_id=turn.state.response_id, exc_info=e)
         await turn.fail(ApiError(500, "The server had an internal error.", code="server_error"))
@@ -135,6 +138,8 @@ class _Turn:
 
     async def _load(self) -> None:
         request = self._request
+        if request.store:
+            check_names(request.model, request.input)
         if request.previous_response_id is not None:
             self._chain = await load_chain(
                 self._engine.store, self.state.owner, request.previous_response_id

@@ -12,7 +12,7 @@ from bascule.state.group import GroupWriter
 from bascule.state.reading import find_items, read_items, read_response
 from bascule.state.store import Commit, ItemRow, ResponseRow, Store, StoreError
 from bascule.state.text import check_text, storable
-from bascule.state.writer import Deletion, Job
+from bascule.state.writer import Deletion, Expiry, Job
 
 T = TypeVar("T")
 
@@ -94,6 +94,10 @@ class SqlStore(ABC):
         """See the port."""
         known = [public_id for public_id in ids if storable(public_id)]
         return await self._read(lambda database: find_items(database, owner, known))
+
+    async def expire(self, before: int, limit: int) -> int:
+        """See the port."""
+        return await self._submit(Expiry(before, limit))
 
     async def aclose(self) -> None:
         """Writes what is queued, then closes all that is open. Again: no harm."""

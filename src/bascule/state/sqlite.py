@@ -4,15 +4,17 @@ import os
 import sqlite3
 import time
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from bascule.state import url as urls
 
 _WAL_RETRY_SECONDS: Final = 0.02
+_FILE: Final = "bascule.file"
 
 # Checkpoints (the only fsyncs) are rarer than SQLite's default of 1000 pages; cache in KiB.
 _PRAGMAS: Final = (
@@ -75,6 +77,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
         engine = create_engine(
             "sqlite://", creator=self._connect, poolclass=pool, hide_parameters=True, **sizes
         )
+        self._watch(engine)
         _begin_with(engine, "BEGIN IMMEDIATE")
         return engine
 
@@ -89,12 +92,35 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
             max_overflow=0,
             hide_parameters=True,
         )
+        self._watch(engine)
         _begin_with(engine, "BEGIN")
         return engine
 
+    def is_gone(self, connection: Connection) -> bool:
+        """Whether the file that the connection has open is no longer at its place: SQLite would go
+        on writing into what nobody can open again."""
+        return self.path is not None and connection.info[_FILE] != _identity(self.path)
+
+    def _watch(self, engine: Engine) -> None:
+        path = self.path
+        if path is None:
+            return
+
+        def connected(_connection: Any, record: Any) -> None:
+            record.info[_FILE] = _identity(path)
+
+        def checked_out(_connection: Any, record: Any, _proxy: Any) -> None:
+            if record.info[_FILE] != _identity(path):
+                raise DisconnectionError
+
+        event.listen(engine, "connect", connected)
+        event.listen(engine, "checkout", checked_out)
+
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path or ":memory:",
+            # `create` makes the file: one that has gone since is a fault, not a new database.
+            ":memory:" if self.path is None else f"{self.path.as_uri()}?mode=rw",
+            uri=True,
             timeout=self.timeout,
             isolation_level=None,  # the engine says BEGIN, not the driver
             check_same_thread=False,  # the pool closes what a thread of ours opened
@@ -134,6 +160,20 @@ def is_busy(error: BaseException | None) -> bool:
         isinstance(error, sqlite3.OperationalError)
         and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
     )
+
+
+def is_everybodys(error: BaseException | None) -> bool:
+    """Whether any other transaction would meet the same fault now."""
+    kinds = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in kinds
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _begin_with(engine: Engine, statement: str) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine
 
 from bascule.state.hot import use_hot
 from bascule.state.migration import migrate
-from bascule.state.sqlite import Location, is_busy
+from bascule.state.sqlite import Location, is_busy, is_everybodys
 from bascule.state.sqlite_hot import SqliteHot
 from bascule.state.writer import Job, Outcome, Writer, apply, cause_of
 
@@ -35,6 +35,8 @@ class SqliteWriter(Writer):
 
     def _transaction(self, jobs: Sequence[Job]) -> list[Outcome]:
         try:
+            if self._connection is not None and self._location.is_gone(self._connection):
+                self._reconnect()
             if self._connection is None:
                 self._connection = self.engine.connect()
             with self._connection.begin():
@@ -46,7 +48,7 @@ class SqliteWriter(Writer):
             raise
 
     def _is_everybodys(self, error: Exception) -> bool:
-        return is_busy(cause_of(error))
+        return is_everybodys(cause_of(error))
 
     def _reconnect(self) -> None:
         # A full disk or a lost file may leave the connection unusable after the cause is gone.

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from bascule.state.deletion import delete_response
+from bascule.state.deletion import delete_response, expire_responses
 from bascule.state.store import Commit, StoreError
 from bascule.state.writing import write_turns
 
@@ -20,7 +20,14 @@ class Deletion(msgspec.Struct, frozen=True):
     response_id: str
 
 
-Job: TypeAlias = Commit | Deletion
+class Expiry(msgspec.Struct, frozen=True):
+    """Responses to delete for their age."""
+
+    before: int
+    limit: int
+
+
+Job: TypeAlias = Commit | Deletion | Expiry
 Outcome: TypeAlias = int | StoreError
 """A number, or yes and no; what a job gives is its own."""
 
@@ -73,7 +80,10 @@ def apply(connection: Connection, jobs: Sequence[Job]) -> Iterator[Outcome]:
             continue
         yield from _write(connection, turns)
         turns = []
-        yield delete_response(connection, job.owner, job.response_id)
+        if isinstance(job, Expiry):
+            yield expire_responses(connection, job.before, job.limit)
+        else:
+            yield delete_response(connection, job.owner, job.response_id)
     yield from _write(connection, turns)
 
 
