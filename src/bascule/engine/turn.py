@@ -62,7 +62,7 @@ async def run_turn(
         await turn.abandon()
         raise
     except StoreError as e:
-        _log.error("the store failed", response_id=turn.state.response_id, exc_info=e)
+        _log.error("the store failed", response_id=turn.state.response_id, error=str(e))
         await turn.fail(ApiError(500, "The stored state cannot be reached.", code="server_error"))
     except Exception as e:  # noqa: BLE001 -- the client must hear of it, whatever it was
         _log.exception("turn failed", response_id=turn.state.response_id, exc_info=e)
@@ -433,7 +433,7 @@ class _Turn:
         try:
             await self._commit(snapshot)
         except StoreError as e:
-            _log.error("a turn could not be stored", response_id=snapshot.id, exc_info=e)
+            _log.error("a turn could not be stored", response_id=snapshot.id, error=str(e))
             if required:
                 raise ApiError(500, "The response could not be stored.", code="server_error") from e
 
@@ -471,7 +471,7 @@ class _Turn:
             # It was over but for the client's hearing of it.
             await asyncio.wait([self._writing])
             if (fault := self._writing.exception()) is not None:
-                _log.error("a turn could not be stored", exc_info=fault)
+                _log.error("a turn could not be stored", error=str(fault))
             return
         if self._ended:
             return

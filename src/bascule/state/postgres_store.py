@@ -16,7 +16,7 @@ from bascule.state.postgres_migration import migrate
 from bascule.state.postgres_writer import PostgresWriter
 from bascule.state.sql import SqlStore
 from bascule.state.store import ItemRow, ResponseRow, StoreError
-from bascule.state.text import storable
+from bascule.state.text import check_keys, storable
 from bascule.state.writer import Job
 
 _READERS: Final = 8
@@ -66,9 +66,7 @@ class PostgresStore(SqlStore):
     async def items(self, owner: str, keys: Sequence[str]) -> list[ItemRow]:
         """See the port."""
         self._refuse_if_closed()
-        known = [key for key in keys if storable(key)]
-        if len(known) != len(keys):
-            raise StoreError(f"{len(keys) - len(known)} stored items are missing")
+        check_keys(keys)
         return await self._run(partial(hot.read_items, owner=owner, keys=keys))
 
     async def _close(self) -> None:

@@ -61,7 +61,7 @@ class Retention:
             try:
                 await self.sweep()
             except Exception as error:  # noqa: BLE001 -- the next round may go better
-                _log.error("old responses could not be deleted", exc_info=error)
+                _log.error("old responses could not be deleted", error=str(error))
             await self._sleep(PERIOD_SECONDS)
 
     async def sweep(self) -> int:

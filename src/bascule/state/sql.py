@@ -11,7 +11,7 @@ from bascule.state import url as urls
 from bascule.state.group import GroupWriter
 from bascule.state.reading import find_items, read_items, read_response
 from bascule.state.store import Commit, ItemRow, ResponseRow, Store, StoreError
-from bascule.state.text import check_text, storable
+from bascule.state.text import check_keys, check_text, storable
 from bascule.state.writer import Deletion, Expiry, Job
 
 T = TypeVar("T")
@@ -88,6 +88,7 @@ class SqlStore(ABC):
 
     async def items(self, owner: str, keys: Sequence[str]) -> list[ItemRow]:
         """See the port."""
+        check_keys(keys)
         return await self._read(lambda database: read_items(database, owner, keys))
 
     async def find(self, owner: str, ids: Sequence[str]) -> dict[str, ItemRow]:

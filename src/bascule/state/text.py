@@ -1,5 +1,6 @@
 """Text that every database can hold: what a request brings may be something else."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from bascule.state.store import Commit, StoreError
@@ -29,6 +30,13 @@ def holdable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def check_keys(keys: Sequence[str]) -> None:
+    """Raises StoreError where one of the keys cannot be that of a stored item."""
+    if not holdable("".join(keys)):  # in one pass: a chain has thousands
+        missing = sum(not holdable(key) for key in keys)
+        raise StoreError(f"{missing} stored items are missing: no key has such characters")
 
 
 def check_text(turn: Commit) -> None:
