@@ -180,7 +180,7 @@ def test_a_variable_overrides_the_file(tmp_path: Path) -> None:
     )
     assert (config.server.port, config.server.host) == (2, "::1")
     assert config.tools.max_rounds == 4
-    assert config.state.url == "sqlite://"
+    assert config.state.url == Secret("sqlite://")
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,10 @@ class ServerSection(_Section, frozen=True):
 
 
 class StateSection(_Section, frozen=True):
-    url: str | None = None
-    """By default a SQLite file in the XDG data folder."""
+    url: Secret | None = None
+    """By default a SQLite file in the XDG data folder. It may hold a password."""
+    retention_days: Annotated[float, Meta(ge=0)] = 30
+    """Older responses are deleted; 0 keeps them for ever."""
 
 
 class SecuritySection(_Section, frozen=True):

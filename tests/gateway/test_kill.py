@@ -1,6 +1,7 @@
 """A gateway that is killed loses no response whose end a client saw."""
 
 import asyncio
+import os
 import signal
 import sys
 from pathlib import Path
@@ -19,14 +20,18 @@ pytestmark = pytest.mark.anyio
 class Process:
     """A gateway process on a free port."""
 
-    def __init__(self, upstream: str, state: Path) -> None:
+    def __init__(self, upstream: str, state: str, home: Path) -> None:
         self._arguments = ["--port", "0", "--upstream", upstream, "--profile", "openai"]
-        self._arguments += ["--state", f"sqlite:///{state}"]
+        self._arguments += ["--state", state]
+        self._environment = {**os.environ, "XDG_DATA_HOME": str(home)}
 
     async def __aenter__(self) -> "Process":
         command = [sys.executable, "-m", "bascule.cli", "serve", *self._arguments]
         self.process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+            *command,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=self._environment,
         )
         assert self.process.stdout is not None
         async with asyncio.timeout(30):
@@ -54,13 +59,19 @@ async def turns(client: Http1Client, url: str, seen: list[str]) -> None:
                     seen.append(msgspec.json.decode(last)["response"]["id"])
 
 
-async def test_kill_minus_nine_loses_nothing_that_was_announced(tmp_path: Path) -> None:
-    state = tmp_path / "state.db"
+@pytest.fixture(params=["sqlite", "postgresql"])
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'state.db'}"
+    return request.getfixturevalue("postgres_url")
+
+
+async def test_kill_minus_nine_loses_nothing_that_was_announced(state: str, tmp_path: Path) -> None:
     seen: list[str] = []
     client = Http1Client()
     async with ModelServer(lambda _: "Hello there") as model:
         for _ in range(2):
-            async with Process(model.url, state) as gateway:
+            async with Process(model.url, state, tmp_path) as gateway:
                 tasks = [asyncio.ensure_future(turns(client, gateway.url, seen)) for _ in range(8)]
                 target = len(seen) + 40
                 async with asyncio.timeout(20):
@@ -69,7 +80,7 @@ async def test_kill_minus_nine_loses_nothing_that_was_announced(tmp_path: Path) 
                 gateway.process.send_signal(signal.SIGKILL)
                 await gateway.process.wait()
                 await asyncio.gather(*tasks, return_exceptions=True)
-        async with Process(model.url, state) as gateway:
+        async with Process(model.url, state, tmp_path) as gateway:
             for id_ in seen:
                 url = f"{gateway.url}/v1/responses/{id_}"
                 answer = await fetch(client, UpstreamRequest(url=url, method="GET"))

@@ -8,11 +8,17 @@ import pytest
 from bascule.state.sql import open_store
 from bascule.state.store import Store
 
-ADAPTERS: dict[str, Callable[[Path], str]] = {
-    "sqlite-file": lambda folder: f"sqlite:///{folder}/made/state.sqlite3?timeout=20",
+ADAPTERS: dict[str, Callable[[pytest.FixtureRequest], str]] = {
+    "sqlite-file": lambda asked: (
+        f"sqlite:///{asked.getfixturevalue('tmp_path')}/made/state.sqlite3?timeout=20"
+    ),
     "sqlite-memory": lambda _: "sqlite://",
+    "postgresql": lambda asked: f"{asked.getfixturevalue('postgres_url')}?timeout=20",
 }
 """How each adapter names a new, empty database: another adapter is another line."""
+
+SHARED = ["sqlite-file", "postgresql"]
+"""Those that several processes may have open."""
 
 
 @pytest.fixture
@@ -21,9 +27,21 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(params=ADAPTERS)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+def url(request: pytest.FixtureRequest) -> str:
+    """Where the store is."""
+    return ADAPTERS[request.param](request)
+
+
+@pytest.fixture(params=SHARED)
+def shared_url(request: pytest.FixtureRequest) -> str:
+    """Where a store is that others may open too."""
+    return ADAPTERS[request.param](request)
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
     """An empty store of each adapter."""
-    opened = await open_store(ADAPTERS[request.param](tmp_path))
+    opened = await open_store(url)
     yield opened
     await opened.aclose()
 

@@ -320,7 +320,7 @@ async def test_what_a_response_borrowed_the_next_one_does_not_borrow_again(
         turn = await a_turn_in(file_store, row)
         await file_store.commit(turn)
         assert await whole(file_store, turn.response)
-    assert counts(path)["borrowed_items"] == 100
+    assert counts(f"sqlite:///{path}")["borrowed_items"] == 100
     await add(file_store, row, an_item())
     await file_store.commit(await a_turn_in(file_store, row))
-    assert counts(path)["borrowed_items"] == 101
+    assert counts(f"sqlite:///{path}")["borrowed_items"] == 101

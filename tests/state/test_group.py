@@ -1,18 +1,19 @@
-"""The queue in front of the writer's thread."""
+"""The queue in front of a writer."""
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
-from bascule.state.group import GroupWriter
+from bascule.state.group import GroupWriter, Outcomes
 from bascule.state.store import StoreError
 
 pytestmark = pytest.mark.anyio
 
-Perform = Callable[[Sequence[int]], Sequence[bool | StoreError]]
+Perform = Callable[[list[int]], Outcomes]
 
 
 @pytest.fixture
@@ -22,11 +23,15 @@ async def thread() -> AsyncIterator[ThreadPoolExecutor]:
     executor.shutdown()
 
 
+def on(thread: ThreadPoolExecutor, perform: Perform) -> GroupWriter[int]:
+    """A queue whose groups are performed on the thread."""
+    loop = asyncio.get_running_loop()
+    return GroupWriter(partial(loop.run_in_executor, thread, perform))
+
+
 async def test_takes_all_that_is_queued_in_order(thread: ThreadPoolExecutor) -> None:
     groups: list[Sequence[int]] = []
-    writer: GroupWriter[int] = GroupWriter(
-        thread, lambda jobs: groups.append(jobs) or [True] * len(jobs)
-    )
+    writer = on(thread, lambda jobs: groups.append(jobs) or [True] * len(jobs))
     assert await asyncio.gather(*(writer.submit(job) for job in range(150))) == [True] * 150
     assert [job for group in groups for job in group] == list(range(150))
     assert [len(group) for group in groups] == [64, 64, 22]
@@ -37,13 +42,13 @@ async def test_what_comes_during_a_write_shares_the_next(thread: ThreadPoolExecu
     begun, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
-    def perform(jobs: Sequence[int]) -> list[bool | StoreError]:
+    def perform(jobs: Sequence[int]) -> Outcomes:
         groups.append(jobs)
         loop.call_soon_threadsafe(begun.set)
         assert go_on.wait(20)
         return [True] * len(jobs)
 
-    writer: GroupWriter[int] = GroupWriter(thread, perform)
+    writer = on(thread, perform)
     tasks = [asyncio.create_task(writer.submit(0))]
     await begun.wait()
     tasks += [asyncio.create_task(writer.submit(job)) for job in range(1, 9)]
@@ -56,7 +61,7 @@ async def test_what_comes_during_a_write_shares_the_next(thread: ThreadPoolExecu
 
 
 async def test_each_waiter_hears_its_own_outcome(thread: ThreadPoolExecutor) -> None:
-    writer: GroupWriter[int] = GroupWriter(
+    writer = on(
         thread, lambda jobs: [StoreError(f"no {job}") if job % 2 else job == 0 for job in jobs]
     )
     outcomes = await asyncio.gather(
@@ -67,12 +72,12 @@ async def test_each_waiter_hears_its_own_outcome(thread: ThreadPoolExecutor) -> 
 
 
 async def test_goes_on_after_a_writer_that_breaks(thread: ThreadPoolExecutor) -> None:
-    def perform(jobs: Sequence[int]) -> list[bool | StoreError]:
+    def perform(jobs: Sequence[int]) -> Outcomes:
         if 0 in jobs:
             raise RuntimeError("broken")
         return [True] * len(jobs)
 
-    writer: GroupWriter[int] = GroupWriter(thread, perform)
+    writer = on(thread, perform)
     outcomes = await asyncio.gather(writer.submit(0), writer.submit(1), return_exceptions=True)
     assert [str(outcome) for outcome in outcomes] == ["the write failed: broken"] * 2
     assert await writer.submit(2) is True
@@ -80,9 +85,7 @@ async def test_goes_on_after_a_writer_that_breaks(thread: ThreadPoolExecutor) ->
 
 async def test_drained_when_nothing_is_left(thread: ThreadPoolExecutor) -> None:
     done: list[int] = []
-    writer: GroupWriter[int] = GroupWriter(
-        thread, lambda jobs: done.extend(jobs) or [True] * len(jobs)
-    )
+    writer = on(thread, lambda jobs: done.extend(jobs) or [True] * len(jobs))
     await writer.drain()
     tasks = [asyncio.create_task(writer.submit(job)) for job in range(100)]
     await asyncio.sleep(0)

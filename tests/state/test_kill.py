@@ -4,7 +4,6 @@ import asyncio
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -36,13 +35,13 @@ asyncio.run(main(sys.argv[1]))
 
 
 @pytest.mark.timeout(180)
-async def test_kill_9_loses_nothing_that_was_committed(path: Path) -> None:
+async def test_kill_9_loses_nothing_that_was_committed(shared_url: str) -> None:
     told: set[str] = set()
     for seed in range(4):
         # At once, or after checkpoints have begun: a random number of commits into the work.
-        told |= await asyncio.to_thread(_write_until_killed, path, random.Random(seed))
-    assert is_sound(path)
-    store = await open_store(f"sqlite:///{path}")
+        told |= await asyncio.to_thread(_write_until_killed, shared_url, random.Random(seed))
+    assert is_sound(shared_url)
+    store = await open_store(shared_url)
     for response_id in told:
         row = await store.response("alice", response_id)
         assert row is not None
@@ -50,9 +49,9 @@ async def test_kill_9_loses_nothing_that_was_committed(path: Path) -> None:
     await store.aclose()
 
 
-def _write_until_killed(path: Path, chance: random.Random) -> set[str]:
+def _write_until_killed(url: str, chance: random.Random) -> set[str]:
     with subprocess.Popen(
-        [sys.executable, "-c", WRITE, f"sqlite:///{path}"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WRITE, url], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         told = {process.stdout.readline() for _ in range(chance.randrange(1, 1_000))}

@@ -66,14 +66,13 @@ async def test_a_relative_path_stays_where_it_was(
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://user:s3cret@db.example/name?sslpassword=s3cret",
         "mysql+pymysql://user:s3cret@db.example/name",
         "sqlite+aiosqlite:///file.sqlite3?key=s3cret",
         "sqlite://user:s3cret@host/file.sqlite3",
         "sqlite:///file.sqlite3?unknown=s3cret",
         "sqlite:///file.sqlite3?timeout=s3cret",
         "nonsense:s3cret",
-        "postgresql://user:s3cret@host:port/s3cret",
+        "mysql://user:s3cret@host:port/s3cret",
         "",
     ],
 )
@@ -84,8 +83,8 @@ async def test_another_url_is_an_error_that_keeps_its_secret(url: str) -> None:
 
 
 async def test_the_error_names_the_url() -> None:
-    with pytest.raises(ValueError, match=r"postgresql://user:\*\*\*@db\.example/name"):
-        await open_store("postgresql://user:s3cret@db.example/name")
+    with pytest.raises(ValueError, match=r"mysql://user:\*\*\*@db\.example/name"):
+        await open_store("mysql://user:s3cret@db.example/name")
 
 
 async def test_reopening_finds_everything(path: Path) -> None:
@@ -268,3 +267,76 @@ async def test_works_again_when_a_full_disk_has_room(path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "could not be used" in done.stdout
     assert is_sound(path)
+
+
+async def test_a_file_that_is_taken_away_is_an_error_until_it_is_back(path: Path) -> None:
+    store = await open_store(f"sqlite:///{path}")
+    row = await commit(store, a_turn())
+    away = path.with_name("away")
+    path.rename(away)
+    turn = a_turn(row)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="unable to open"):
+            await store.commit(turn)
+        with pytest.raises(StoreError, match="unable to open"):
+            await store.response("alice", row.id)
+    assert not path.exists()
+    away.rename(path)
+    assert await whole(store, row)
+    assert await whole(store, await commit(store, turn))
+    await store.aclose()
+    assert is_sound(path)
+
+
+async def test_a_file_that_is_replaced_is_the_one_that_counts(path: Path) -> None:
+    other = await open_store(f"sqlite:///{path}.other")
+    theirs = await commit(other, a_turn())
+    await other.aclose()
+    store = await open_store(f"sqlite:///{path}")
+    ours = await commit(store, a_turn())
+    path.unlink()
+    for end in ("-wal", "-shm"):
+        path.with_name(path.name + end).unlink()
+    path.with_name(path.name + ".other").rename(path)
+    assert await store.response("alice", ours.id) is None
+    assert await whole(store, theirs)
+    row = await commit(store, a_turn(theirs))
+    await store.aclose()
+    store = await open_store(f"sqlite:///{path}")
+    assert await whole(store, row)
+    await store.aclose()
+    assert is_sound(path)
+
+
+async def test_a_database_that_may_not_be_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = sqlite3.connect
+    read_only = False
+
+    def guarded(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*args, **options)
+        # What a remounted file system does: the tests may run as root, whom no mode stops.
+        connection.set_authorizer(
+            lambda action, *_: (
+                sqlite3.SQLITE_DENY
+                if read_only and action == sqlite3.SQLITE_INSERT
+                else sqlite3.SQLITE_OK
+            )
+        )
+        return connection
+
+    store = await open_store(f"sqlite:///{path}")
+    row = await commit(store, a_turn())
+    await store.aclose()
+    monkeypatch.setattr(sqlite3, "connect", guarded)
+    store = await open_store(f"sqlite:///{path}")
+    read_only = True
+    outcomes = await asyncio.gather(
+        *(store.commit(a_turn(row)) for _ in range(5)), return_exceptions=True
+    )
+    assert all(isinstance(outcome, StoreError) for outcome in outcomes)
+    assert await whole(store, row)
+    read_only = False
+    assert await whole(store, await commit(store, a_turn(row)))
+    await store.aclose()

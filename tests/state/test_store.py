@@ -249,6 +249,76 @@ async def test_a_cancelled_commit_spoils_nothing(store: Store) -> None:
     assert await whole(store, await commit(store, a_turn()))
 
 
+async def test_a_commit_that_has_begun_goes_on_without_its_caller(store: Store) -> None:
+    turns = [a_turn() for _ in range(10)]
+    tasks = [asyncio.create_task(store.commit(turn)) for turn in turns]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the group is on its way
+    for task in tasks:
+        task.cancel()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
+    # One writer, in order: what comes later is written later.
+    await store.commit(a_turn())
+    assert all([await whole(store, turn.response) for turn in turns])
+
+
+async def test_nothing_is_read_or_deleted_across_owners(store: Store) -> None:
+    rows = {owner: await commit(store, a_turn(owner=owner)) for owner in ("alice", "bob", "")}
+    shared = {
+        owner: await commit(store, a_turn(owner=owner, input=[an_item("msg_shared")]))
+        for owner in rows
+    }
+    for owner, row in rows.items():
+        for stranger in set(rows) - {owner}:
+            assert await store.response(stranger, row.id) is None
+            assert await store.delete_response(stranger, row.id) is False
+            with pytest.raises(StoreError, match="missing"):
+                await store.items(stranger, listed(row))
+            with pytest.raises(StoreError, match="missing"):
+                await store.items(stranger, [*listed(rows[stranger]), *listed(row)])
+            with pytest.raises(StoreError, match="not stored"):
+                await store.commit(a_turn(owner=stranger, history=listed(row)))
+            with pytest.raises(StoreError, match="in the way"):
+                await store.commit(a_turn(owner=stranger, id=row.id))
+        found = await store.find(owner, ["msg_shared"])
+        assert [item.key for item in found.values()] == list(shared[owner].input)
+    for owner in ("bob", ""):
+        assert await store.delete_response(owner, rows[owner].id)
+        assert await store.delete_response(owner, shared[owner].id)
+    assert await whole(store, rows["alice"])
+    assert await whole(store, shared["alice"])
+
+
+@pytest.mark.parametrize("bad", ["a\0b", "half \ud83d", "x" * 1025, "é" * 600])
+async def test_text_that_cannot_be_stored_is_refused_alone(store: Store, bad: str) -> None:
+    good = a_turn()
+    named = a_turn()
+    turns = [
+        a_turn(input=[an_item(bad)]),
+        a_turn(input=[an_item(key=bad)]),
+        a_turn(id=bad),
+        Commit(
+            response=msgspec.structs.replace(named.response, previous_response_id=bad),
+            items=named.items,
+        ),
+    ]
+    outcomes = await asyncio.gather(
+        store.commit(good), *(store.commit(turn) for turn in turns), return_exceptions=True
+    )
+    assert outcomes[0] is None
+    for outcome in outcomes[1:]:
+        assert isinstance(outcome, StoreError)
+        assert "cannot be stored" in str(outcome)
+        assert bad not in str(outcome)
+    assert await store.response("alice", bad) is None
+    assert await store.find("alice", [bad]) == {}
+    assert await store.delete_response("alice", bad) is False
+    with pytest.raises(StoreError, match="missing"):
+        await store.items("alice", [bad])
+    assert await whole(store, good.response)
+
+
 async def test_deleting_waits_its_turn(store: Store) -> None:
     turn = a_turn()
     done = await asyncio.gather(

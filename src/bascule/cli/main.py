@@ -52,7 +52,7 @@ def serve(
     profile
         The kind of that server; found out by default.
     state
-        The database of stored responses, as sqlite:///PATH.
+        The database of stored responses: sqlite:///PATH or postgresql://USER@HOST/NAME.
     no_auth
         Listen on another address than loopback although there are no API keys.
     """

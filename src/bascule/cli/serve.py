@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import uvicorn
 
-from bascule.config import Config, ConfigError, UpstreamSection
+from bascule.config import Config, ConfigError, Secret, UpstreamSection
 from bascule.gateway.serve import build, check, make_client, make_server
 from bascule.telemetry.logs import configure_logging
 from bascule.testing.demo import demo_server
@@ -107,7 +107,7 @@ def _apply(config: Config, overrides: Overrides) -> Config:
         server["port"] = overrides.port
     changes: dict[str, Any] = {"server": msgspec.structs.replace(config.server, **server)}
     if overrides.state is not None:
-        changes["state"] = msgspec.structs.replace(config.state, url=overrides.state)
+        changes["state"] = msgspec.structs.replace(config.state, url=Secret(overrides.state))
     return msgspec.structs.replace(config, **changes)
 
 

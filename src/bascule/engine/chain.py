@@ -7,7 +7,7 @@ from typing import Final
 from bascule.engine.references import Stored, read_row, resolve
 from bascule.engine.state import Continuation, Origin, OutputItem, TurnState, decode_continuation
 from bascule.protocols import json
-from bascule.protocols.errors import ApiError
+from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.ids import mint
 from bascule.protocols.responses.conversation import (
     already_in_conversation,
@@ -29,6 +29,7 @@ from bascule.state.store import (
     Store,
     StoreError,
 )
+from bascule.state.text import MAX_ID_BYTES, holdable, storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,21 @@ class Chain:
 
 
 NO_CHAIN = Chain((), (), Continuation())
+
+
+def check_names(model: str, inputs: Sequence[Item]) -> None:
+    """Raises ApiError 400 for a name that no database can hold: at the turn's end it would be too
+    late to say so."""
+    if not holdable(model):
+        raise invalid("Invalid 'model': it holds a NUL character.", "model", "invalid_value")
+    for i, item in enumerate(inputs):
+        if item.id is not None and not storable(item.id):
+            raise invalid(
+                f"Invalid 'input[{i}].id': an id has no NUL character and at most "
+                f"{MAX_ID_BYTES} bytes.",
+                f"input[{i}].id",
+                "invalid_value",
+            )
 
 
 async def load(store: Store, owner: str, request: TurnRequest) -> tuple[Chain, list[Stored]]:

@@ -15,7 +15,7 @@ from bascule.engine.accumulator import Accumulator, RoundCall, flat_call, flat_o
 from bascule.engine.asking import Asking
 from bascule.engine.call_limit import CallLimit
 from bascule.engine.calls import is_client, note_calls
-from bascule.engine.chain import NO_CHAIN, lost, make_commit, write
+from bascule.engine.chain import NO_CHAIN, check_names, lost, make_commit, write
 from bascule.engine.choice import relaxed
 from bascule.engine.decide import LoopDecision, Step, classify_round, why_not_run
 from bascule.engine.engine import NAME_LIMIT, Engine
@@ -76,6 +76,9 @@ async def run_turn(
             await turn.abandon()
             raise
         await turn.fail(ApiError(503, "The server is shutting down.", code="server_error"))
+    except StoreError as e:
+        _log.error("the store failed", response_id=turn.state.response_id, error=str(e))
+        await turn.fail(ApiError(500, "The stored state cannot be reached.", code="server_error"))
     except Exception as e:  # noqa: BLE001 -- the client must hear of it, whatever it was
         _log.exception("turn failed", response_id=turn.state.response_id, exc_info=e)
         await turn.fail(ApiError(500, "The server had an internal error.", code="server_error"))
@@ -171,6 +174,8 @@ class _Turn:
 
     async def _prepare(self) -> None:
         engine, request, owner = self._engine, self._request, self.state.owner
+        if request.store or request.conversation is not None:
+            check_names(request.model, request.input)
         if request.conversation is not None:
             self._unlock = engine.locks.take(owner, request.conversation)
         prepared = await prepare_turn(engine, request, self._target, owner)
@@ -424,7 +429,7 @@ class _Turn:
             if told is not None:
                 self._lost = True
                 raise told from e
-            _log.error("a turn could not be stored", response_id=snapshot.id, exc_info=e)
+            _log.error("a turn could not be stored", response_id=snapshot.id, error=str(e))
             if required:
                 raise ApiError(500, "The response could not be stored.", code="server_error") from e
 
@@ -466,7 +471,7 @@ class _Turn:
         if self._writing is not None:  # it was over but for the client's hearing of it
             await asyncio.wait([self._writing])
             if (fault := self._writing.exception()) is not None:
-                _log.error("a turn could not be stored", exc_info=fault)
+                _log.error("a turn could not be stored", error=str(fault))
             return
         if self._ended:
             return

@@ -184,7 +184,7 @@ async def _api_error(_: Request, error: Exception) -> Response:
 
 
 async def _store_error(_: Request, error: Exception) -> Response:
-    _log.error("the store failed", exc_info=error)
+    _log.error("the store failed", error=str(error))
     return _answer(ApiError(500, "The stored state cannot be reached.", code="server_error"))
 
 

@@ -22,7 +22,9 @@ from bascule.engine.engine import Engine, EngineSettings
 from bascule.engine.seal import Sealer
 from bascule.gateway.app import Gateway
 from bascule.gateway.push import PushProtocol
-from bascule.state.sql import open_store
+from bascule.state.retention import Retention
+from bascule.state.sql import check_url, open_store
+from bascule.state.url import is_postgres
 from bascule.telemetry.metrics import Metrics
 from bascule.telemetry.observe import Observer
 from bascule.telemetry.trace_files import TraceFiles
@@ -42,7 +44,8 @@ _LAST_WORDS = 5
 
 def state_url(config: Config) -> str:
     """The configured database, else a file in the data folder."""
-    return config.state.url or f"sqlite:///{data_folder() / 'state.db'}"
+    url = config.state.url
+    return f"sqlite:///{data_folder() / 'state.db'}" if url is None else url.reveal()
 
 
 def make_client() -> UpstreamClient:
@@ -67,6 +70,10 @@ def check(config: Config, client: UpstreamClient) -> Router:
         if config.tools.by_type[name]:
             option = next(iter(config.tools.by_type[name]))
             raise ConfigError(f"tools.{name}.{option}: unknown key")
+    try:
+        check_url(state_url(config))
+    except ValueError as e:
+        raise ConfigError(f"state.url: {e}") from None
     for i, key in enumerate(config.security.keys):
         _key(key, f"security.keys[{i}]")
     return Router(config, client)
@@ -76,10 +83,7 @@ async def build(config: Config, client: UpstreamClient) -> Gateway:
     """Opens the store and puts the parts together. Raises ConfigError, StoreError."""
     router = check(config, client)
     url = state_url(config)
-    try:
-        store = await open_store(url)
-    except ValueError as e:
-        raise ConfigError(f"state.url: {e}") from None
+    store = await open_store(url)
     tools = config.tools
     engine = Engine(
         handlers=all_handlers(),
@@ -95,12 +99,17 @@ async def build(config: Config, client: UpstreamClient) -> Gateway:
         observer=make_observer(config),
     )
 
+    retention = Retention(store, config.state.retention_days)
+
     async def close() -> None:
         await client.aclose()
+        await retention.aclose()
         await store.aclose()
         await asyncio.to_thread(engine.observer.close)
 
-    return Gateway(config, engine=engine, router=router, close=close)
+    gateway = Gateway(config, engine=engine, router=router, close=close)
+    retention.start()
+    return gateway
 
 
 def make_observer(config: Config) -> Observer:
@@ -126,6 +135,10 @@ def _sealing_keys(config: Config, url: str) -> list[bytes]:
     keys = [_key(key, f"security.keys[{i}]") for i, key in enumerate(config.security.keys)]
     if keys:
         return keys
+    if is_postgres(url):
+        folder = data_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return [_kept_key(folder / "sealing.key")]
     _, found, path = url.partition("sqlite:///")
     if not found or not path.partition("?")[0]:
         return [os.urandom(_KEY_BYTES)]

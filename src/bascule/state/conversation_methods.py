@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from bascule.state import conversing
 from bascule.state.reading import find_keys
 from bascule.state.store import Addition, Conversation, ConversationRow, ItemRow, Page
+from bascule.state.text import storable
 
 T = TypeVar("T")
 
@@ -132,12 +133,3 @@ class ConversationMethods:
                 public_id=public_id,
             )
         )
-
-
-def storable(text: str) -> bool:
-    """An id out of a request may hold half a surrogate pair; no database could have stored it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text

@@ -14,8 +14,9 @@ from sqlalchemy import (
     update,
 )
 
+from bascule.state.among import among, listing
 from bascule.state.deletion import collect_items
-from bascule.state.reading import among, item_row, listing
+from bascule.state.reading import item_row
 from bascule.state.schema import CONVERSATION_ITEMS, CONVERSATIONS, ITEMS
 from bascule.state.store import (
     Addition,
@@ -55,12 +56,26 @@ _NAMED: Final = (
 _ALL: Final = _PLACED.order_by(_PLACES)
 
 
-def _page(order: ColumnElement[Any], after: ColumnElement[bool]) -> Any:
-    return _PLACED.where(after).order_by(order).limit(bindparam("most"))
+def _page(after: ColumnElement[bool], *, descending: bool) -> Any:
+    # The places first, by their index: only then the items that stand there.
+    places = (
+        select(CONVERSATION_ITEMS.c.item_key, _PLACES)
+        .join(CONVERSATIONS, CONVERSATIONS.c.id == CONVERSATION_ITEMS.c.conversation_id)
+        .where(_OWN, after)
+        .order_by(_PLACES.desc() if descending else _PLACES.asc())
+        .limit(bindparam("most"))
+        .subquery()
+    )
+    place = places.c.place
+    return (
+        select(*_COLUMNS[:-1], place)
+        .join(places, places.c.item_key == ITEMS.c.key)
+        .order_by(place.desc() if descending else place.asc())
+    )
 
 
-_ASCENDING: Final = _page(_PLACES.asc(), bindparam("cursor") < _PLACES)
-_DESCENDING: Final = _page(_PLACES.desc(), bindparam("cursor") > _PLACES)
+_ASCENDING: Final = _page(bindparam("cursor") < _PLACES, descending=False)
+_DESCENDING: Final = _page(bindparam("cursor") > _PLACES, descending=True)
 _END: Final = 2**62
 """Beyond every place."""
 

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, Engine, inspect
 _SCRIPTS: Final = Path(__file__).parent / "migrations"
 
 # Alembic keeps the running environment in module globals.
-_ONE_AT_A_TIME: Final = threading.Lock()
+ONE_AT_A_TIME: Final = threading.Lock()
+"""Held by whoever calls `upgrade`, for as long."""
 
 
 def migrate(engine: Engine) -> None:
@@ -21,9 +22,10 @@ def migrate(engine: Engine) -> None:
     Raises alembic's CommandError when the database is newer than this code.
     """
     with engine.connect() as connection:
-        current = _version(connection) == newest()
+        current = is_current(connection)
     if not current:
-        _upgrade(engine)
+        with ONE_AT_A_TIME, engine.begin() as connection:
+            upgrade(connection)
 
 
 def newest() -> str:
@@ -31,20 +33,24 @@ def newest() -> str:
     return max(script.name for script in (_SCRIPTS / "versions").glob("[0-9]*.py"))[:4]
 
 
-def _version(connection: Connection) -> str | None:
+def is_current(connection: Connection) -> bool:
+    """Whether nothing is missing."""
     if not inspect(connection).has_table("alembic_version"):
-        return None
-    return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+        return False
+    statement = "SELECT version_num FROM alembic_version"
+    return connection.exec_driver_sql(statement).scalar() == newest()
 
 
-def _upgrade(engine: Engine) -> None:
-    # Alembic takes as long to import as all else here: not for a database that is up to date, and
-    # not while others wait for the lock.
+def upgrade(connection: Connection) -> None:
+    """Runs what is missing, in the transaction that the connection has open; one thread at a time.
+
+    Raises alembic's CommandError when the database is newer than this code.
+    """
+    # Alembic takes as long to import as all else here: not for a database that is up to date.
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
-    with _ONE_AT_A_TIME, engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,31 +1,14 @@
 """What a store reads: functions on an open SQLAlchemy connection, the same for every database."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, Text, bindparam, func, select
+from sqlalchemy import Connection, bindparam, select
 
+from bascule.state.among import among, listing
 from bascule.state.keylist import unpack
 from bascule.state.schema import ITEMS, RESPONSES
 from bascule.state.store import ItemRow, ResponseRow, StoreError
-
-
-def among(column: ColumnElement[str], name: str) -> ColumnElement[bool]:
-    """Whether the column is in the list that parameter `name` holds, made by `listing`.
-
-    One variable, however long the list. SQLite's way; PostgreSQL would say `column = ANY(:name)`.
-    SQLAlchemy's IN renders each value anew, and ends at the number of variables that a statement
-    may have.
-    """
-    listed = func.json_each(bindparam(name, type_=Text)).table_valued("value")
-    return column.in_(select(listed.c.value))
-
-
-def listing(values: Iterable[str]) -> str:
-    """A list as the parameter of `among`."""
-    return msgspec.json.encode(list(values)).decode()
-
 
 # Built once: composing a statement costs more than running it.
 _RESPONSE: Final = select(RESPONSES).where(
@@ -51,18 +34,27 @@ _KEYS: Final = select(ITEMS.c.key).where(
 
 def read_response(connection: Connection, owner: str, response_id: str) -> ResponseRow | None:
     """The row, unless it is deleted or another's."""
-    row = connection.execute(_RESPONSE, {"response_id": response_id, "owner": owner}).one_or_none()
-    if row is None:
-        return None
+    found = connection.execute(_RESPONSE, {"response_id": response_id, "owner": owner})
+    row = found.mappings().one_or_none()
+    return None if row is None else response_of(row)
+
+
+def response_of(row: Mapping[Any, Any]) -> ResponseRow:
+    """A row of the table as the port's; raises StoreError where it is damaged."""
     try:
         return _response(row)
     except ValueError as error:
-        raise StoreError(f"response {response_id} is damaged: {error}") from error
+        raise StoreError(f"response {row['id']} is damaged: {error}") from error
 
 
 def read_items(connection: Connection, owner: str, keys: Sequence[str]) -> list[ItemRow]:
     """In the order of `keys`; raises StoreError where one is missing."""
     rows = connection.execute(_ITEMS, {"keys": listing(keys), "owner": owner}).all()
+    return in_order(keys, rows)
+
+
+def in_order(keys: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[ItemRow]:
+    """Rows of key, id, type, data and origin as items; raises StoreError where one is missing."""
     found = {row[0]: item_row(row) for row in rows}
     missing = [key for key in keys if key not in found]
     if missing:
@@ -88,17 +80,17 @@ def item_row(row: Sequence[Any]) -> ItemRow:
     return ItemRow(key=key, id=public_id, type=kind, data=data, origin=origin)
 
 
-def _response(row: Row[*tuple[Any, ...]]) -> ResponseRow:
+def _response(row: Mapping[Any, Any]) -> ResponseRow:
     return ResponseRow(
-        id=row.id,
-        owner=row.owner,
-        created_at=row.created_at,
-        status=row.status,
-        model=row.model,
-        previous_response_id=row.previous_response_id,
-        history=unpack(row.history),
-        input=unpack(row.input),
-        output=unpack(row.output),
-        snapshot=row.snapshot,
-        state=row.state,
+        id=row["id"],
+        owner=row["owner"],
+        created_at=row["created_at"],
+        status=row["status"],
+        model=row["model"],
+        previous_response_id=row["previous_response_id"],
+        history=unpack(row["history"]),
+        input=unpack(row["input"]),
+        output=unpack(row["output"]),
+        snapshot=row["snapshot"],
+        state=row["state"],
     )

@@ -13,6 +13,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    text,
 )
 
 METADATA: Final = MetaData()
@@ -38,6 +39,12 @@ RESPONSES: Final = Table(
     Column("state", LargeBinary, nullable=False),
     # A tombstone: deleted by its owner, kept for the items that its children need.
     Column("deleted", Boolean, nullable=False),
+    Index(
+        "ix_responses_created_at",
+        "created_at",
+        sqlite_where=text("NOT deleted"),
+        postgresql_where=text("NOT deleted"),
+    ),
 )
 
 ITEMS: Final = Table(

@@ -1,19 +1,20 @@
 """Where a SQLite database is, and how it is opened."""
 
 import os
-import re
 import sqlite3
 import time
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-_BUSY_SECONDS: Final = 5.0
+from bascule.state import url as urls
+
 _WAL_RETRY_SECONDS: Final = 0.02
+_FILE: Final = "bascule.file"
 
 # Checkpoints (the only fsyncs) are rarer than SQLite's default of 1000 pages; cache in KiB.
 _PRAGMAS: Final = (
@@ -35,7 +36,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     path: Path | None
-    timeout: float = _BUSY_SECONDS
+    timeout: float = urls.DEFAULT_TIMEOUT
     """Seconds to wait for another connection's lock."""
 
     @classmethod
@@ -45,17 +46,19 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
         `?timeout=SECONDS` sets how long to wait for a lock. Raises ValueError, without the URL's
         password, for anything else.
         """
-        parsed = _parse(url)
+        parsed = urls.parse(url)
         if parsed.drivername != "sqlite" or parsed.host is not None:
-            raise ValueError(f"no state storage for {_shown(parsed)}: use sqlite:///PATH")
+            raise ValueError(f"no state storage for {urls.shown(parsed)}: use sqlite:///PATH")
         options = dict(parsed.query)
-        timeout = options.pop("timeout", str(_BUSY_SECONDS))
+        timeout = options.pop("timeout", str(urls.DEFAULT_TIMEOUT))
         if options:
-            raise ValueError(f"unknown option in {_shown(parsed)}: {', '.join(sorted(options))}")
+            raise ValueError(
+                f"unknown option in {urls.shown(parsed)}: {', '.join(sorted(options))}"
+            )
         path = parsed.database
         return cls(
             path=None if path in {None, "", ":memory:"} else Path(str(path)).absolute(),
-            timeout=_seconds(timeout),
+            timeout=urls.seconds(timeout),
         )
 
     def create(self) -> None:
@@ -74,6 +77,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
         engine = create_engine(
             "sqlite://", creator=self._connect, poolclass=pool, hide_parameters=True, **sizes
         )
+        self._watch(engine)
         _begin_with(engine, "BEGIN IMMEDIATE")
         return engine
 
@@ -88,12 +92,35 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
             max_overflow=0,
             hide_parameters=True,
         )
+        self._watch(engine)
         _begin_with(engine, "BEGIN")
         return engine
 
+    def is_gone(self, connection: Connection) -> bool:
+        """Whether the file that the connection has open is no longer at its place: SQLite would go
+        on writing into what nobody can open again."""
+        return self.path is not None and connection.info[_FILE] != _identity(self.path)
+
+    def _watch(self, engine: Engine) -> None:
+        path = self.path
+        if path is None:
+            return
+
+        def connected(_connection: Any, record: Any) -> None:
+            record.info[_FILE] = _identity(path)
+
+        def checked_out(_connection: Any, record: Any, _proxy: Any) -> None:
+            if record.info[_FILE] != _identity(path):
+                raise DisconnectionError
+
+        event.listen(engine, "connect", connected)
+        event.listen(engine, "checkout", checked_out)
+
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path or ":memory:",
+            # `create` makes the file: one that has gone since is a fault, not a new database.
+            ":memory:" if self.path is None else f"{self.path.as_uri()}?mode=rw",
+            uri=True,
             timeout=self.timeout,
             isolation_level=None,  # the engine says BEGIN, not the driver
             check_same_thread=False,  # the pool closes what a thread of ours opened
@@ -135,32 +162,22 @@ def is_busy(error: BaseException | None) -> bool:
     )
 
 
+def is_everybodys(error: BaseException | None) -> bool:
+    """Whether any other transaction would meet the same fault now."""
+    kinds = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in kinds
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _begin_with(engine: Engine, statement: str) -> None:
     def begin(connection: Connection) -> None:
         driver(connection).execute(statement)
 
     event.listen(engine, "begin", begin)
-
-
-def _parse(url: str) -> URL:
-    try:
-        return make_url(url)
-    except (ArgumentError, ValueError):
-        # Without the cause: its text may hold the password, wherever that is in the URL.
-        scheme = re.match(r"[\w+.-]{1,40}:", url)
-        raise ValueError(f"not a database URL{f': {scheme[0]}...' if scheme else ''}") from None
-
-
-def _shown(url: URL) -> str:
-    # Passwords may be among the options too.
-    return url.set(query={}).render_as_string(hide_password=True)
-
-
-def _seconds(text: object) -> float:
-    try:
-        seconds = float(str(text))
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 3600:
-        raise ValueError("timeout in a database URL is a number of seconds")
-    return seconds

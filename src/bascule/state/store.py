@@ -115,15 +115,17 @@ class Store(Protocol):
 
     async def commit(self, turn: Commit) -> None:
         """Durable when it returns. Concurrent commits share a transaction; one that fails spoils
-        no other. A commit whose caller is cancelled may still be written.
+        no other. A commit that has begun goes on when its caller is cancelled.
 
         A response that exists already is replaced together with its lists; its `created_at` and
         `previous_response_id` stay. An item that exists already must be the same.
 
         Raises StoreError, and writes nothing of the turn, when an item's key holds another item,
         a list names an item that is neither stored nor in `items`, or the response's id is taken:
-        by another owner, or by one that continues something else. Which of these it was, one of
-        the classes below says where a client can cause it."""
+        by another owner, or by one that continues something else; or when an id is one that the
+        database cannot hold (see `text.storable`). Which of these it was, one of the classes below
+        says where a client can cause it. When the database goes away in the middle of a commit,
+        StoreError may also mean that nobody knows whether it was written."""
         ...
 
     async def response(self, owner: str, response_id: str) -> ResponseRow | None: ...
@@ -195,6 +197,12 @@ class Store(Protocol):
         self, owner: str, conversation_id: str, public_id: str
     ) -> bool:
         """False if it is not there. The item itself goes where no response needs it."""
+        ...
+
+    async def expire(self, before: int, limit: int) -> int:
+        """Deletes responses of all owners that were created before `before` (Unix seconds), no more
+        than `limit` in one transaction, the youngest of them first; gives their number. A response
+        that a younger one continues leaves the items that the younger one needs."""
         ...
 
     async def aclose(self) -> None:

@@ -1,6 +1,6 @@
 """What a group commit writes: functions on a SQLAlchemy connection with an open transaction.
 
-The two hot statements go to the driver, one executemany each for all turns of a group: by way of
+The two hot statements go to the driver, for all turns of a group at once (see `hot.py`): by way of
 SQLAlchemy a turn that is alone in its group would cost half as much again.
 """
 
@@ -9,33 +9,12 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, insert, select
 
+from bascule.state.among import among, listing
 from bascule.state.conversing import extend
+from bascule.state.hot import hot
 from bascule.state.keylist import pack
-from bascule.state.reading import among, listing
 from bascule.state.schema import BORROWED, ITEMS, RESPONSES
-from bascule.state.sqlite import driver
 from bascule.state.store import Commit, ItemGone, ItemRow, StoreError
-
-# A row of another owner, or one that continues something else, is not replaced. `created_at`,
-# `parent_id` and `previous_response_id` stay what they were.
-_PUT_RESPONSE: Final = """
-INSERT INTO responses (id, owner, created_at, status, model, previous_response_id, parent_id,
-                       history, input, output, snapshot, state, deleted)
-VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM responses WHERE id = ? AND owner = ?),
-        ?, ?, ?, ?, ?, FALSE)
-ON CONFLICT (id) DO UPDATE SET
-    status = excluded.status, model = excluded.model, history = excluded.history,
-    input = excluded.input, output = excluded.output, snapshot = excluded.snapshot,
-    state = excluded.state, deleted = FALSE
-WHERE responses.owner = excluded.owner
-  AND COALESCE(responses.previous_response_id, '') = COALESCE(excluded.previous_response_id, '')
-"""
-
-_PUT_ITEM: Final = """
-INSERT INTO items (key, id, owner, type, data, origin, response_id, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (key) DO NOTHING
-"""
 
 _STORED: Final = select(
     *(ITEMS.c.key, ITEMS.c.id, ITEMS.c.owner, ITEMS.c.type, ITEMS.c.data, ITEMS.c.origin),
@@ -70,7 +49,7 @@ def write_turns(connection: Connection, turns: Sequence[Commit]) -> None:
 
 def _put_responses(connection: Connection, turns: Sequence[Commit]) -> None:
     rows = [_response_values(turn) for turn in turns]
-    if driver(connection).executemany(_PUT_RESPONSE, rows).rowcount != len(rows):
+    if hot(connection).put_responses(connection, rows) != len(rows):
         names = ", ".join(turn.response.id for turn in turns)
         raise StoreError(f"a stored response of another owner or parent is in the way: {names}")
 
@@ -79,7 +58,7 @@ def _response_values(turn: Commit) -> tuple[Any, ...]:
     row = turn.response
     return (
         *(row.id, row.owner, row.created_at, row.status, row.model, row.previous_response_id),
-        *(_parent(turn), row.owner),
+        _parent(turn),
         *(pack(row.history), pack(row.input), pack(row.output), row.snapshot, row.state),
     )
 
@@ -90,7 +69,7 @@ def _parent(turn: Commit) -> str | None:
 
 def _put_items(connection: Connection, turns: Sequence[Commit]) -> None:
     rows = [_item_values(turn, item) for turn in turns for item in turn.items]
-    if rows and driver(connection).executemany(_PUT_ITEM, rows).rowcount != len(rows):
+    if rows and hot(connection).put_items(connection, rows) != len(rows):
         _refuse_changed(connection, rows)
 
 
