@@ -19,7 +19,24 @@ settings.load_profile("bascule")
 pytest_plugins = ["pytester"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("bascule")
+    group.addoption("--real", action="store_true", help="the scenarios before a real model server")
+    group.addoption("--upstream", help="with --real: the base URL of a server that runs already")
+    group.addoption("--model", help="with --real: one of its models")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A real model server is for those who ask for it, and then alone."""
+    real = config.getoption("real")
+    chosen = [item for item in items if (item.get_closest_marker("real") is not None) == real]
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = chosen
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "real: before a real model server, with --real only")
     config.addinivalue_line(
         "markers", "requirement(*ids): what the test proves, by ids of the requirements manifest"
     )

@@ -76,6 +76,9 @@ class Api:
         self.url = url
         self.gateway = gateway
         self.client = client
+        self.model = "mock-model"
+        self.limit = LIMIT
+        """Seconds for one answer."""
 
     @property
     def engine(self) -> Engine:
@@ -83,14 +86,14 @@ class Api:
 
     async def create(self, headers: dict[str, str] | None = None, **fields: Any) -> Answer:
         """POST /v1/responses."""
-        body = {"model": "mock-model", "input": "Hello", **fields}
+        body = {"model": self.model, "input": "Hello", **fields}
         return await self.send("POST", "/v1/responses", msgspec.json.encode(body), headers)
 
     async def send(
         self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> Answer:
         request = self._request(method, path, body, headers)
-        async with asyncio.timeout(LIMIT), stream(self.client, request) as answer:
+        async with asyncio.timeout(self.limit), stream(self.client, request) as answer:
             pieces = [piece async for piece in answer]
             shown = {k.decode(): v.decode("latin-1") for k, v in answer.headers}
             return Answer(answer.status, shown, b"".join(pieces), pieces)
@@ -108,7 +111,7 @@ class Api:
             {"model": "mock-model", "input": "Hello", "stream": True, **fields}
         )
         request = self._request("POST", "/v1/responses", body, None)
-        async with asyncio.timeout(LIMIT), stream(self.client, request) as answer:
+        async with asyncio.timeout(self.limit), stream(self.client, request) as answer:
             yield aiter(answer)
 
 

@@ -88,7 +88,16 @@ def unknown(requirements: Iterable[str], named: Mapping[str, set[str]]) -> list[
 def is_whole_run(config: pytest.Config) -> bool:
     """Whether nothing was left out of the run: no path, expression, marker or earlier failure
     chose among the tests."""
-    options = ("keyword", "markexpr", "lf", "last_failed", "failedfirst", "stepwise", "deselect")
+    options = (
+        "real",
+        "keyword",
+        "markexpr",
+        "lf",
+        "last_failed",
+        "failedfirst",
+        "stepwise",
+        "deselect",
+    )
     chosen = any(
         config.getoption(name, default=None) for name in (*options, "ignore", "ignore_glob")
     )

@@ -19,6 +19,7 @@ from bascule.testing import (
     responded,
     responses_events,
 )
+from tests.conformance.stream import check_stream as conformance_stream
 from tests.serving import Answer, serving
 from tests.stream_rules import check_stream as check_frames
 
@@ -465,3 +466,41 @@ async def test_a_stream_may_come_in_any_pieces() -> None:
         whole = whole or kinds
         assert kinds == whole
     assert whole[-1] == "RoundEnd"
+
+
+@pytest.mark.requirement("upstream:responses:loose")
+async def test_events_without_indexes_as_llama_server_sends_them() -> None:
+    events = responses_events(message("Hello there."), call("f", '{"a":1}'))
+    for event in events:
+        event.pop("content_index", None)
+        if "delta" in event["type"]:
+            event.pop("output_index", None)
+        if "part" in event:
+            event["part"] = {key: event["part"][key] for key in ("type", "text")}
+    steps = [Data(msgspec.json.encode(event).decode()) for event in events]
+    script = Reply(*steps, Eof(), wire=Wire(answer="sse"))
+    async with (
+        ModelServer(script) as model,
+        serving(model.url, upstream_options=RESPONSES) as api,
+    ):
+        answer = await api.create(stream=True, tools=[{"type": "function", "name": "f"}])
+    conformance_stream(answer)
+    assert [e["delta"] for e in answer.of_type("output_text.delta")] == ["Hello ", "there."]
+
+
+@pytest.mark.requirement("upstream:responses:loose")
+async def test_a_delta_with_an_unknown_member_passes_whole() -> None:
+    events = responses_events(message("Hello there."))
+    for event in events:
+        if event["type"].endswith(".delta"):
+            event["acme"] = {"x": 1}
+    steps = [Data(msgspec.json.encode(event).decode()) for event in events]
+    script = Reply(*steps, Eof(), wire=Wire(answer="sse"))
+    async with (
+        ModelServer(script) as model,
+        serving(model.url, upstream_options=RESPONSES) as api,
+    ):
+        answer = await api.create(stream=True)
+    check_stream(answer)
+    deltas = answer.of_type("output_text.delta")
+    assert [(e["delta"], e["acme"]) for e in deltas] == [("Hello ", {"x": 1}), ("there.", {"x": 1})]

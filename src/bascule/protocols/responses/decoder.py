@@ -225,13 +225,6 @@ class ResponsesDecoder:
         if life is None:
             raise _broken(f"sent {type_} of an item that it had not begun")
         if not life.closed:
-            self._about(life, type_, members)
-
-    def _about(self, life: ItemLife, type_: str, members: dict[str, Raw]) -> None:
-        family, _, step = type_.rpartition(".")
-        if step == "delta" and family == "response.function_call_arguments":
-            life.delta(family, 0, _text(members.get("delta")))
-        else:
             life.event(type_, members)
 
     def _life(self, members: dict[str, Raw]) -> ItemLife | None:

@@ -51,6 +51,25 @@ _FAMILY: Final = {
     "reasoning_text": "response.reasoning_text",
     "summary_text": "response.reasoning_summary_text",
 }
+_INDEX: Final = {
+    **dict.fromkeys(
+        (
+            *("response.content_part", "response.output_text", "response.refusal"),
+            *("response.reasoning_text", "response.output_text.annotation"),
+        ),
+        "content_index",
+    ),
+    **dict.fromkeys(
+        ("response.reasoning_summary_part", "response.reasoning_summary_text"), "summary_index"
+    ),
+}
+_PLAIN_DELTA: Final = frozenset(
+    {
+        *("type", "sequence_number", "item_id", "output_index", "delta"),
+        *("content_index", "summary_index"),
+    }
+)
+_LISTS: Final = {"annotations": Raw(b"[]"), "logprobs": Raw(b"[]")}
 _WITH_STATUS: Final = frozenset({"message", "function_call", "custom_tool_call"})
 
 _parts = json.decoder(list[dict[str, Raw]])
@@ -120,9 +139,22 @@ class ItemLife:
                 self._say(family, "done", arguments=value)
                 return
             members[member] = Raw(json.encode(value))
-        elif step == "delta" and family == _INPUT:
-            self._text(family, at).chunks.append(_as_text(members.get("delta")))
+        elif step == "delta" and self._take_delta(family, at, members):
+            return
+        _complete_parts(family, step, members)
         self.out.append(PassedEvent(-1, "", self.index, name, members))
+
+    def _take_delta(self, family: str, at: int, members: dict[str, Raw]) -> bool:
+        """Note a piece of a text; whether it has been said, since it has nothing more to tell."""
+        if family not in _TEXTS and family != _INPUT:
+            return False
+        delta = _as_text(members.get("delta"))
+        if family in _TEXTS and members.keys() <= _PLAIN_DELTA:
+            self._append(family, at, delta)
+            return True
+        self._open_part(family, at)
+        self._text(family, at).chunks.append(delta)
+        return False
 
     def finish(self, item: OpenItem) -> None:
         """The item is whole: say what was not said of it, then that it is done."""
@@ -163,13 +195,14 @@ class ItemLife:
         return self._order.setdefault((kind, at), sum(k == kind for k, _ in self._order))
 
     def _renumbered(self, family: str, members: dict[str, Raw]) -> int:
-        for name in ("content_index", "summary_index"):
-            raw = members.get(name)
-            if raw is not None and bytes(raw).isdigit():
-                at = self._index_of(family, int(bytes(raw)))
-                members[name] = Raw(b"%d" % at)
-                return at
-        return 0
+        """The index of the part that the event is about; llama-server leaves it out."""
+        name = _INDEX.get(family)
+        if name is None:
+            return 0
+        raw = bytes(members.get(name, b"0"))
+        at = self._index_of(family, int(raw) if raw.isdigit() else 0)
+        members[name] = Raw(b"%d" % at)
+        return at
 
     # --- what is left to say
 
@@ -180,7 +213,8 @@ class ItemLife:
         for at, part in enumerate(content):
             family = _FAMILY.get(_as_text(part.get("type")))
             if family == "response.output_text":
-                part.setdefault("annotations", Raw(b"[]"))
+                for name, empty in _LISTS.items():
+                    part.setdefault(name, empty)
             self._part("response.content_part", family, at, part)
         return Raw(json.encode(content))
 
@@ -320,6 +354,16 @@ def zero_form(item: OpenItem) -> OpenItem:
 
 def _part_key(family: str, at: int) -> tuple[str, int]:
     return family, at
+
+
+def _complete_parts(family: str, step: str, members: dict[str, Raw]) -> None:
+    """The lists that readers expect, where a server leaves them out."""
+    if family == "response.output_text" and step == "done":
+        members.setdefault("logprobs", _LISTS["logprobs"])
+    elif family == "response.content_part":
+        parts = _read_parts(Raw(b"[%b]" % bytes(members.get("part", b"{}"))))
+        if parts and _as_text(parts[0].get("type")) == "output_text":
+            members["part"] = Raw(json.encode({**_LISTS, **parts[0]}))
 
 
 def _as_text(raw: Raw | None) -> str:
