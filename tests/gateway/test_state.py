@@ -195,18 +195,21 @@ async def _locked(url: str) -> AsyncGenerator[None]:
 
 @pytest.mark.requirement("state:retention")
 async def test_retention_by_the_configuration(url: str) -> None:
-    tasks = {task.get_name() for task in asyncio.all_tasks()}
-    assert "retention" not in tasks
+    before = _sweepers()  # another test's gateway may be running
     async with ModelServer() as model:
         async with serving(model.url, state={"url": url, "retention_days": 0}) as api:
-            assert "retention" not in {task.get_name() for task in asyncio.all_tasks()}
+            assert _sweepers() == before
             old = (await api.create()).json
         async with serving(model.url, state={"url": url, "retention_days": 0.5}) as api:
-            assert "retention" in {task.get_name() for task in asyncio.all_tasks()}
+            assert len(_sweepers() - before) == 1
             later = old["created_at"] + 50_000
             sweeper = Retention(api.engine.store, 0.5, clock=lambda: later)
             assert await sweeper.sweep() == 1
             assert (await api.send("GET", f"/v1/responses/{old['id']}")).status == 404
             unknown = await api.create(previous_response_id=old["id"])
             assert unknown.error["code"] == "previous_response_not_found"
-        assert "retention" not in {task.get_name() for task in asyncio.all_tasks()}
+        assert _sweepers() == before
+
+
+def _sweepers() -> set["asyncio.Task[Any]"]:
+    return {task for task in asyncio.all_tasks() if task.get_name() == "retention"}

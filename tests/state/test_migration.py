@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from bascule.state.migration import migrate, newest
 from bascule.state.schema import METADATA
@@ -56,6 +57,18 @@ def test_migrations_lead_to_the_schema() -> None:
     engine.dispose()
 
 
+async def test_migrations_lead_to_the_schema_on_postgresql(postgres_url: str) -> None:
+    def differences(connection: sa.Connection) -> list[object]:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert context.get_current_revision() == newest()
+        return compare_metadata(context, METADATA)
+
+    engine = create_async_engine(postgres_url.replace("postgresql", "postgresql+asyncpg", 1))
+    async with engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
+    await engine.dispose()
+
+
 async def test_opening_again_changes_nothing(path: Path) -> None:
     store = await open_store(f"sqlite:///{path}")
     row = await commit(store, a_turn())
@@ -68,10 +81,14 @@ async def test_opening_again_changes_nothing(path: Path) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_alembic_is_not_loaded_for_a_database_that_is_up_to_date(path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_alembic_is_not_loaded_for_a_database_that_is_up_to_date(
+    kind: str, path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("bare_postgres_url")
     for loaded in (True, False):
         done = subprocess.run(
-            [sys.executable, "-c", LOADED, f"sqlite:///{path}"],
+            [sys.executable, "-c", LOADED, url],
             capture_output=True,
             text=True,
             timeout=150,
@@ -90,10 +107,14 @@ async def test_a_newer_database_is_refused(path: Path) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_processes_may_start_on_one_empty_file_at_once(path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_processes_may_start_on_one_empty_database_at_once(
+    kind: str, path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("bare_postgres_url")
     processes = [
         subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", OPEN, f"sqlite:///{path}?timeout=30"],
+            [sys.executable, "-W", "error", "-c", OPEN, f"{url}?timeout=30"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -111,7 +132,7 @@ async def test_processes_may_start_on_one_empty_file_at_once(path: Path) -> None
     for process in processes:
         _, errors = await asyncio.to_thread(process.communicate, timeout=150)
         assert process.returncode == 0, errors
-    assert is_sound(path)
+    assert is_sound(url)
 
 
 def _schema(path: Path) -> list[tuple[str, str]]:
