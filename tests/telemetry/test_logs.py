@@ -172,8 +172,8 @@ def test_a_store_that_breaks_tells_why_but_not_what(tmp_path: Path) -> None:
     _assert_clean(served)
     stored = next(line for line in _lines(served) if line["event"].startswith("a turn could not"))
     assert stored["request_id"] == "req-1"
-    assert "StoreError: " in stored["exception"]
-    assert "no such table" in stored["exception"]
+    assert "no such table" in stored["error"]
+    assert "exception" not in stored
 
 
 def _captured(form: Any = "json") -> io.StringIO:
