@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bascule.engine.references import Stored, read_row, resolve
+from bascule.engine.references import Stored, read_rows, resolve
 from bascule.engine.state import Continuation, Origin, OutputItem, TurnState, decode_continuation
 from bascule.protocols import json
 from bascule.protocols.errors import ApiError, invalid
@@ -86,7 +86,7 @@ async def load_chain(store: Store, owner: str, response_id: str) -> Chain:
         raise _previous_not_found(response_id)
     keys = [*row.history, *row.input, *row.output]
     rows = await store.items(owner, keys)
-    return Chain([read_row(r) for r in rows], keys, decode_continuation(row.state))
+    return Chain(read_rows(rows), keys, decode_continuation(row.state))
 
 
 async def load_conversation(store: Store, owner: str, conversation_id: str) -> Chain:
@@ -95,7 +95,7 @@ async def load_conversation(store: Store, owner: str, conversation_id: str) -> C
     if found is None:
         raise conversation_not_found(conversation_id, "conversation")
     return Chain(
-        [read_row(row) for row in found.items],
+        read_rows(found.items),
         [row.key for row in found.items],
         decode_continuation(found.row.state),
         found.row,

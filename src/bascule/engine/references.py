@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from bascule.engine.state import Origin, decode_origin
 from bascule.protocols.errors import ApiError, invalid
-from bascule.protocols.responses.items import ITEM_REFERENCE, Item
+from bascule.protocols.responses.items import ITEM_REFERENCE, Item, stored_items
 from bascule.state.store import ItemRow, Store
 
 Stored = tuple[Item, Origin | None]
@@ -12,10 +12,16 @@ Stored = tuple[Item, Origin | None]
 
 
 def read_row(row: ItemRow) -> Stored:
-    origin = None if row.origin is None else decode_origin(row.origin)
-    item = Item(row.type, row.id, row.data)
-    item.key = row.key
-    return item, origin
+    return read_rows([row])[0]
+
+
+def read_rows(rows: Sequence[ItemRow]) -> list[Stored]:
+    """All of a history at once."""
+    items = stored_items([(row.type, row.id, row.data) for row in rows])
+    for item, row in zip(items, rows, strict=True):
+        item.key = row.key
+    origins = [None if row.origin is None else decode_origin(row.origin) for row in rows]
+    return list(zip(items, origins, strict=True))
 
 
 async def resolve(

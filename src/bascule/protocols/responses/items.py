@@ -177,6 +177,10 @@ class Item:
             view = self._view = json.field(_decoder(type_), self.raw, param)
         return view
 
+    def take(self, view: msgspec.Struct) -> None:
+        """Keep a view that somebody else has decoded."""
+        self._view = view
+
     def known(self, type_: _Class[V]) -> V | None:
         """The view, if it is decoded already."""
         view = self._view
@@ -254,6 +258,23 @@ def read_item(data: bytes | msgspec.Raw, param: str) -> Item:
     elif kind == "":
         raise invalid(f"Invalid value for '{param}.type': it is empty.", f"{param}.type")
     return Item(kind, head.id, bytes(data))
+
+
+_COMMON: Final = frozenset(_TYPES.values())
+
+
+def stored_items(rows: Sequence[tuple[str, str, bytes]]) -> list[Item]:
+    """Items that are known to be whole, by type, id and JSON object: the common kinds among them are
+    decoded together, which a long history is worth."""
+    items = [Item(type_, id_, data) for type_, id_, data in rows]
+    common = [item for item in items if item.type in _COMMON]
+    try:
+        views = _views(b"[%b]" % b",".join([item.raw for item in common]))
+    except (msgspec.DecodeError, RecursionError):
+        return items  # each tells for itself what is odd about it
+    for item, view in zip(common, views, strict=True):
+        item.take(view)
+    return items
 
 
 class OpenItem(msgspec.Struct):
