@@ -1,6 +1,5 @@
 """What the engine tells operators of weak servers: counts and names, never content."""
 
-import re
 from typing import Final
 
 import structlog
@@ -14,8 +13,8 @@ _MARGIN: Final = 2.5
 """A prompt of ordinary text has no fewer tokens than this part of the estimate."""
 _SHORT: Final = 4000
 """Estimated tokens up to which nothing is said: templates and tools weigh too much there."""
-_BULK: Final = re.compile(rb"[A-Za-z0-9+/=_-]{1000,}")
-"""Images, files and sounds in base64, which are no text to the model."""
+_LONG: Final = 1000
+"""Bytes of a JSON string without any space from which it is taken for base64."""
 
 PROMPT_CUT: Final = "the model server reported far fewer input tokens than the request holds"
 
@@ -45,12 +44,17 @@ def looks_cut(body: bytes, usage: Usage | None) -> bool:
     read = usage.input_tokens + usage.cached_tokens + usage.cache_write_tokens
     if not _far_below(read, len(body)):
         return False
-    return _far_below(read, len(body) - sum(len(bulk) for bulk in _BULK.findall(body)))
+    return _far_below(read, len(body) - _bulk(body))
 
 
 def estimated_tokens(body: bytes) -> int:
     """Of a request's body, without what is no text to the model: a rough guess."""
-    return max(1, (len(body) - sum(map(len, _BULK.findall(body)))) // _BYTES_PER_TOKEN)
+    return max(1, (len(body) - _bulk(body)) // _BYTES_PER_TOKEN)
+
+
+def _bulk(body: bytes) -> int:
+    """Bytes of images, files and sounds in base64, which are no text to the model."""
+    return sum(len(part) for part in body.split(b'"') if len(part) > _LONG and b" " not in part)
 
 
 def _far_below(tokens: int, size: int) -> bool:

@@ -308,7 +308,13 @@ def _members_or_none(data: bytes | Raw) -> _Members:
 
 
 def _terminal_of(data: bytes) -> _Members | None:
-    return next((event for event in _events(data) if _type_of(event) in _TERMINAL), None)
+    # It is among the last of a piece, nearly always: the others need not be read for it.
+    last = b"\n\n".join(data.rsplit(b"\n\n", 3)[1:])
+    for part in (last, data):
+        for event in _events(part):
+            if _type_of(event) in _TERMINAL:
+                return event
+    return None
 
 
 def _events(data: bytes) -> list[_Members]:
