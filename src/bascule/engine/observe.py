@@ -15,6 +15,8 @@ _SHORT: Final = 4000
 """Estimated tokens up to which nothing is said: templates and tools weigh too much there."""
 _LONG: Final = 1000
 """Bytes of a JSON string without any space from which it is taken for base64."""
+_MARKS: Final = (b"base64", b'"data"', b'"file_data"')
+"""Without any of them there is nothing of the kind, and nothing to be looked through."""
 
 PROMPT_CUT: Final = "the model server reported far fewer input tokens than the request holds"
 
@@ -54,6 +56,8 @@ def estimated_tokens(body: bytes) -> int:
 
 def _bulk(body: bytes) -> int:
     """Bytes of images, files and sounds in base64, which are no text to the model."""
+    if not any(mark in body for mark in _MARKS):
+        return 0
     return sum(len(part) for part in body.split(b'"') if len(part) > _LONG and b" " not in part)
 
 
