@@ -42,7 +42,7 @@ def binary() -> Path:
     """The server; built at the first time, which takes about ten minutes on two cores."""
     path = cache() / "llama-server"
     if not path.is_file():
-        _need("cmake", "g++")
+        _need("cmake", "g++", "make")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(_build(Path(folder)), path.with_suffix(".part"))
