@@ -15,6 +15,7 @@ from bascule.testing import Reply, Text
 from tests.conformance.asking import CITY, WEATHER, gateway
 from tests.engine.context import context_of
 from tests.serving import Answer
+from tests.tools.declarations import DECLARED, WIRE
 from tests.tools.history_samples import REFUSED, SAMPLES
 
 pytestmark = pytest.mark.anyio
@@ -258,12 +259,13 @@ ITEMS = {name: item(name) for name in [*SAMPLES, *REFUSED, "reasoning", "item_re
 
 
 def tool(name: str) -> Sample:
-    declared = {"type": name, "name": "x", "description": "X", "server_label": "x", "tools": []}
+    wire = WIRE.get(name, name)
     return Sample(
-        {"tools": [declared]},
-        lambda sent, _: sent["tools"][0]["function"]["name"] == "x",
+        {"tools": [DECLARED[name]]},
+        lambda sent, _: wire in [tool["function"]["name"] for tool in sent.get("tools", [])],
         "tools[0].type",
         "unsupported_value",
+        ignored="tools[0]",
     )
 
 

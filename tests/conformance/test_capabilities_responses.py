@@ -10,6 +10,7 @@ from bascule.protocols.capability_rows import ROWS
 from bascule.testing import ModelServer, responded
 from tests.conformance.test_capabilities import FIELDS, OPTIONS, PARTS
 from tests.serving import Answer, serving
+from tests.tools.declarations import DECLARED, WIRE
 from tests.tools.history_samples import REFUSED, SAMPLES
 
 pytestmark = pytest.mark.anyio
@@ -120,10 +121,19 @@ async def test_items(row: Capability) -> None:
 @pytest.mark.requirement("capabilities:rows")
 @pytest.mark.parametrize("row", rows("tool"))
 async def test_tools(row: Capability) -> None:
-    declared = {"type": row.name, "name": "x", "description": "X", "server_label": "x", "tools": []}
+    declared = DECLARED[row.name]
     answer, sent = await asked({"tools": [declared]}, {"hosted_tools": "all"})
     assert answer.status == 200, answer.body
     assert sent[0]["tools"] == [declared]
-    if row.responses.otherwise == "refused":
-        answer, _ = await asked({"tools": [declared]}, {"hosted_tools": []})
-        assert (answer.status, answer.error["param"]) == (400, "tools[0].type")
+    flags: Json = {"hosted_tools": [], "custom_tools": False}
+    answer, sent = await asked({"tools": [declared]}, flags)
+    assert answer.status == 200, answer.body
+    match row.responses.otherwise or row.responses.verdict:
+        case "tolerated":
+            assert "tools" not in sent[0]
+            assert ignored(answer) == ["tools[0]"]
+        case "translated":
+            (tool,) = sent[0]["tools"]
+            assert (tool["type"], tool["name"]) == ("function", WIRE.get(row.name, row.name))
+        case _:
+            assert sent[0]["tools"] == [declared]

@@ -17,16 +17,11 @@ from bascule.protocols.responses.items import (
     Item,
     ItemStatus,
 )
-from bascule.toolkit.handler import (
-    ExecutionContext,
-    Handlers,
-    Policy,
-    Tool,
-    ToolExecutor,
-    ToolHandler,
-)
+from bascule.toolkit.executor import ExecutionContext, Policy, ToolExecutor
+from bascule.toolkit.handler import Handlers, Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.outcome import Call, Failed, Outcome, Output
+from bascule.toolkit.ownership import UNAVAILABLE, Ownership, gateway
 from bascule.toolkit.projection import ItemWriter, Projection
 from bascule.tools.custom import CustomHandler
 from bascule.tools.function import FunctionHandler
@@ -40,7 +35,7 @@ Resuming = Callable[[Call, bytes, Sequence[Item]], Awaitable[Outcome]]
 class LookupExecutor(ToolExecutor[Any]):
     """Answers by what the test says."""
 
-    policy: ClassVar[Policy] = "parallel"
+    policy: Policy = "parallel"
 
     def __init__(self, answering: Answering, resuming: Resuming | None = None) -> None:
         self._answering = answering
@@ -63,6 +58,11 @@ class LookupExecutor(ToolExecutor[Any]):
     ) -> Outcome:
         assert self._resuming is not None
         return await self._resuming(call, state, answers)
+
+    def project(
+        self, writer: ItemWriter, call: Call, identity: Identity, params: Any
+    ) -> Projection:
+        return LookupProjection(writer, call)
 
 
 class LookupProjection(Projection):
@@ -108,14 +108,8 @@ class LookupHandler(ToolHandler[Any]):
         schema = Raw(b'{"type":"object","properties":{"query":{"type":"string"}}}')
         return [Tool(Identity(None, "lookup", "lookup"), "Look something up", schema)]
 
-    def executor(self, params: Any) -> ToolExecutor[Any] | None:
-        return self._executor
-
-    def chosen(self, ref: Any, identity: Identity) -> bool:
-        return True
-
-    def project(self, writer: ItemWriter, call: Call, identity: Identity) -> Projection:
-        return LookupProjection(writer, call)
+    def owner(self, params: Any) -> Ownership:
+        return UNAVAILABLE if self._executor is None else gateway(self._executor, params)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = msgspec.json.decode(item.raw)

@@ -125,15 +125,21 @@ async def test_a_failed_call_is_told_to_the_model_and_the_turn_goes_on() -> None
         assert response["status"] == "completed"
 
 
-async def test_a_gateway_owned_call_without_an_executor_gets_an_error_result() -> None:
-    def adjust(gateway: object) -> None:
-        install(None)(gateway)
-
-    # Without an executor the handler leaves the call to the client: ownership is data.
-    replies = [Reply(lookup("x"))]
-    async with ModelServer(replies) as model, serving(model.url, adjust=adjust) as api:
-        response = (await api.create(tools=[TOOL], stream=True)).response
-    assert response["status"] == "completed"
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_gateway_owned_call_without_an_executor_gets_an_error_result(stream: bool) -> None:
+    replies = [Reply(lookup("x")), Reply("Then not.")]
+    async with (
+        ModelServer(replies) as model,
+        serving(model.url, adjust=install(None)) as api,
+    ):
+        answer = await api.create(tools=[TOOL, WEATHER], stream=stream)
+        sent = [chat.json for chat in model.chats]
+    assert answer.headers["x-bascule-ignored"] == "tools[0]"
+    assert [tool["function"]["name"] for tool in sent[0]["tools"]] == ["get_weather"]
+    told = msgspec.json.decode(sent[1]["messages"][-1]["content"])
+    assert told == {"error": "This server has no executor for the tool."}
+    assert [item["type"] for item in answer.response["output"]] == ["message"]
+    assert answer.response["tools"][0] == TOOL
 
 
 async def test_parallel_calls_overlap_and_their_results_keep_the_models_order() -> None:

@@ -242,16 +242,18 @@ async def test_a_custom_tool_passes_where_the_server_knows_it_and_is_a_function_
 
 
 @pytest.mark.requirement("upstream:responses:hosted")
-async def test_a_hosted_type_that_the_server_does_not_run_is_refused() -> None:
+async def test_a_hosted_type_that_the_server_does_not_run_is_not_offered() -> None:
     options = {**RESPONSES, "flags": {"hosted_tools": ["file_search"]}}
     async with (
-        ModelServer(responded(message("Hi."))) as model,
+        ModelServer(responded(message("Hi.")), then="repeat") as model,
         serving(model.url, upstream_options=options) as api,
     ):
-        refused = await api.create(tools=[{"type": "web_search"}])
+        untold = await api.create(tools=[{"type": "web_search"}])
         passed = await api.create(tools=[{"type": "file_search", "vector_store_ids": ["v"]}])
-    assert (refused.status, refused.error["param"]) == (400, "tools[0].type")
+        sent = [request.json.get("tools") for request in model.chats]
+    assert (untold.status, untold.headers["x-bascule-ignored"]) == (200, "tools[0]")
     assert passed.status == 200
+    assert sent == [None, [{"type": "file_search", "vector_store_ids": ["v"]}]]
 
 
 @pytest.mark.requirement("upstream:responses:choice")

@@ -39,8 +39,9 @@ from bascule.protocols.responses.items import (
     read_texts,
 )
 from bascule.toolkit.outcome import Call, Failed, Outcome, Output
+from bascule.toolkit.ownership import Owner
 from bascule.toolkit.projection import Projection
-from bascule.toolkit.registry import Owner, ToolEntry
+from bascule.toolkit.registry import ToolEntry
 
 Emit = Callable[[Sequence[Event]], None]
 
@@ -226,7 +227,10 @@ class Accumulator:
     ) -> None:
         """`known` is false for a call of a tool that the model's server keeps in a namespace."""
         slot = self._slots[event.output_index] = Slot(self, mint("fc"))
-        call = RoundCall(made, self._lookup(made.name) if known else None, slot)
+        entry = self._lookup(made.name) if known else None
+        if entry is not None:
+            made.name = entry.wire
+        call = RoundCall(made, entry, slot)
         call.refused = known and self._refused(made.name)
         self._take(call)
         if slot.projection is None and not slot.hidden:
@@ -235,17 +239,18 @@ class Accumulator:
 
     def _restored(self, item: FunctionCallItem | OpenItem, call: RoundCall) -> Any:
         """A call under its own id and the identity with which the client declared the function."""
-        identity = None if call.entry is None else call.entry.identity
+        entry = call.entry
         if isinstance(item, FunctionCallItem):
             item.id = call.slot.item_id
-            if identity is not None:
-                item.name, item.namespace = identity.name, identity.namespace
+            item.call_id = call.call.call_id
+            if entry is not None:
+                item.name, item.namespace = entry.identity.name, entry.shown_namespace
             return item
         changes: dict[str, Any] = {"id": call.slot.item_id, "call_id": call.call.call_id}
-        if identity is not None:
-            changes["name"] = identity.name
-            if identity.namespace is not None:
-                changes["namespace"] = identity.namespace
+        if entry is not None:
+            changes["name"] = entry.identity.name
+            if entry.shown_namespace is not None:
+                changes["namespace"] = entry.shown_namespace
         return item.encode(**changes)
 
     def _shown(self, item: OpenItem, slot: Slot, sealed: str | None = None) -> Raw:
@@ -263,7 +268,7 @@ class Accumulator:
         slot.hidden = call.refused
         if entry is None or call.refused:
             return
-        slot.projection = entry.handler.project(slot, call.call, entry.identity)
+        slot.projection = entry.project(slot, call.call)
         if slot.projection is not None:
             slot.item_id = mint(slot.projection.id_prefix)
             slot.projection.begin()

@@ -21,7 +21,7 @@ from bascule.protocols.responses.request import TurnRequest
 from bascule.protocols.responses.response import Usage
 from bascule.telemetry.observe import TurnObserver
 from bascule.toolkit.arguments import ArgumentsSchema
-from bascule.toolkit.prepare import ToolPlan
+from bascule.toolkit.plan import ToolPlan
 from bascule.upstreams.target import Target
 
 _NOT_TAKEN: Final = frozenset({400, 422, 500})
@@ -185,6 +185,6 @@ class Asking:
 
     def _schema_of(self, wire: str) -> ArgumentsSchema | None:
         entry = self._plan.registry.lookup(wire)
-        if entry is None or entry.handler.lenient:
+        if entry is None or entry.lenient:
             return None
         return self._plan.schemas.of(wire)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bascule.engine.accumulator import RoundCall
 from bascule.telemetry.observe import TurnObserver
-from bascule.toolkit.registry import Owner
+from bascule.toolkit.ownership import Owner
 
 UNDECLARED = "undeclared"
 

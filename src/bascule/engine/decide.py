@@ -52,6 +52,6 @@ def why_not_run(call: Call, entry: ToolEntry, schemas: ArgumentSchemas) -> Faile
     act on; None for one that can."""
     if entry.ownership.binding is None:
         return Failed(message="This server has no executor for the tool.")
-    schema = None if entry.handler.lenient else schemas.of(entry.wire)
+    schema = None if entry.lenient else schemas.of(entry.wire)
     fault = schema.fault(call.arguments) if schema is not None else None
     return None if fault is None else Failed(message=fault, code="invalid_arguments")

@@ -9,7 +9,7 @@ from bascule.engine.state import TurnState
 from bascule.state.store import Store
 from bascule.telemetry.observe import NOBODY, Observer
 from bascule.toolkit.handler import Handlers
-from bascule.toolkit.prepare import PlanCache
+from bascule.toolkit.plan_cache import PlanCache
 
 Checkpoint = Callable[[TurnState], Awaitable[None]]
 

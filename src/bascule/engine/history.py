@@ -1,6 +1,7 @@
 """What came before, as the model's server can read it."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -21,9 +22,37 @@ from bascule.protocols.responses.items import (
     Thought,
 )
 from bascule.protocols.responses.parts import TEXT_PARTS, check_part
-from bascule.toolkit.handler import Handlers
+from bascule.toolkit.handler import Handlers, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 from bascule.upstreams.target import Target
+
+
+class _Waiting(NamedTuple):
+    """An item of a hosted tool, whose name is given after those of the declared functions."""
+
+    place: int
+    handler: ToolHandler[object]
+    item: Item
+    param: str
+
+
+class Flattened:
+    """A history, of which `items` is asked once the tools of the turn are named."""
+
+    def __init__(self, flat: list[Flat], waiting: Sequence[_Waiting], names: Ledger) -> None:
+        self._flat = flat
+        self._waiting = waiting
+        self._names = names
+
+    def items(self) -> list[Flat]:
+        """Raises ApiError 400 that names the item which is malformed."""
+        flat: list[Flat] = []
+        at = 0
+        for place, handler, item, param in self._waiting:
+            flat += self._flat[at:place]
+            flat += handler.flatten(item, self._names, param)
+            at = place
+        return [*flat, *self._flat[at:]] if self._waiting else self._flat
 
 
 class Flattener:
@@ -38,30 +67,30 @@ class Flattener:
         self._surface = target.surface
         self.warnings: list[str] = []
 
-    def flatten(self, items: Iterable[Item], param: str = "input") -> list[Flat]:
+    def flatten(self, items: Iterable[Item], param: str = "input") -> "Flattened":
         """Raises ApiError 400 that names the item which is malformed or unknown."""
         flat: list[Flat] = []
+        waiting: list[_Waiting] = []
         passes = self._surface.items
         for i, item in enumerate(items):
             if item.model is not None:
                 flat += item.model
-            elif passes and self._takes(item):
+            elif passes and self._handlers.passes(self._surface, item.type):
                 flat += self._passed(item, f"{param}[{i}]")
             elif item.type == "message":
                 message = item.known(Message) or item.view(Message, f"{param}[{i}]")
                 if not isinstance(message.content, str):
                     _check_parts(message.content, param, i)
                 flat.append(message)
+            elif item.type == "reasoning":
+                flat += self._reasoning(item.view(Reasoning, f"{param}[{i}]"))
             else:
-                flat += self._other(item, f"{param}[{i}]")
-        return flat
-
-    def _takes(self, item: Item) -> bool:
-        """Whether the server is given the item as it is."""
-        handler = self._handlers.for_item(item.type)
-        if handler is None or not handler.types or "function" in handler.types:
-            return True
-        return any(self._surface.takes(type_, known=True) for type_ in handler.types)
+                handler = self._handler(item, f"{param}[{i}]")
+                if handler.names_late:
+                    waiting.append(_Waiting(len(flat), handler, item, f"{param}[{i}]"))
+                else:
+                    flat += handler.flatten(item, self._names, f"{param}[{i}]")
+        return Flattened(flat, waiting, self._names)
 
     def _passed(self, item: Item, param: str) -> Sequence[Flat]:
         data = Raw(item.raw)
@@ -85,8 +114,9 @@ class Flattener:
         """Under the name that the server knows; of a namespace that it keeps itself, as it is."""
         data = without_own_id(item)
         awaited = None if b'"async"' in bytes(data) else call.call_id
-        identity = Identity(call.namespace, call.name, "function")
-        if call.namespace is not None and self._names.wire(identity) is None:
+        identity = Identity.of(call.namespace, call.name, "function")
+        native = self._surface.takes("namespace", known=True)
+        if native and call.namespace is not None and self._names.wire(identity) is None:
             return Passed(data, call_id=awaited)
         wire = self._names.assign(identity)
         if wire != call.name or call.namespace is not None:
@@ -109,9 +139,7 @@ class Flattener:
             return ()
         return [Passed(detail) for detail in opened.details if is_item(detail)]
 
-    def _other(self, item: Item, param: str) -> Sequence[Flat]:
-        if item.type == "reasoning":
-            return self._reasoning(item.view(Reasoning, param))
+    def _handler(self, item: Item, param: str) -> ToolHandler[object]:
         handler = self._handlers.for_item(item.type)
         if handler is None:
             raise invalid(
@@ -119,7 +147,7 @@ class Flattener:
                 f"{param}.type",
                 "unsupported_value",
             )
-        return handler.flatten(item, self._names, param)
+        return handler
 
     def _reasoning(self, item: Reasoning) -> Sequence[Flat]:
         if item.encrypted_content is not None:

@@ -10,7 +10,8 @@ from bascule.protocols.function import WireChoice
 from bascule.protocols.responses.items import Flat
 from bascule.protocols.responses.request import TurnRequest
 from bascule.toolkit.names import Ledger
-from bascule.toolkit.prepare import ToolPlan, plan_tools, prepare
+from bascule.toolkit.plan import ToolPlan
+from bascule.toolkit.prepare import plan_tools, prepare
 from bascule.upstreams.target import Target
 
 
@@ -38,10 +39,11 @@ async def prepare_turn(
     earlier = [flattener.stored(item, origin) for item, origin in chain.items]
     stored = {item.key: flattener.stored(item, origin) for item, origin in referenced}
     inputs = claimed(request.input, chain.continuation.suspended, engine.handlers)
-    items = flattener.flatten(earlier, "previous_response_id")
-    items += flattener.flatten([stored.get(item.key, item) for item in inputs])
+    before = flattener.flatten(earlier, "previous_response_id")
+    new = flattener.flatten([stored.get(item.key, item) for item in inputs])
     plan = await _plan(engine, request, target, chain, names)
     choice = plan.resolve(request.tool_choice)
+    items = [*before.items(), *new.items()]
     return Prepared(chain, names, plan, choice, items, flattener.warnings)
 
 

@@ -40,11 +40,12 @@ from bascule.protocols.responses.request import TurnRequest
 from bascule.protocols.responses.response import ResponseError, ResponseStatus, Snapshot
 from bascule.state.store import StoreError
 from bascule.telemetry.observe import EndStatus, TurnObserver, TurnStatus
-from bascule.toolkit.handler import ExecutionContext
+from bascule.toolkit.executor import ExecutionContext
 from bascule.toolkit.names import Ledger
 from bascule.toolkit.outcome import Outcome, Output, Suspended, SuspendedCall
-from bascule.toolkit.prepare import EMPTY, ToolPlan, prepare
-from bascule.toolkit.registry import Owner
+from bascule.toolkit.ownership import Owner
+from bascule.toolkit.plan import EMPTY, ToolPlan
+from bascule.toolkit.prepare import prepare
 from bascule.toolkit.scheduler import Scheduler
 from bascule.upstreams.target import Target
 
@@ -184,6 +185,7 @@ class _Turn:
         self.state.model_items = prepared.items
         self.state.declared = list(prepared.chain.continuation.declared)
         self._notes.warnings += prepared.warnings
+        self._notes.ignored += prepared.plan.ignored
         self._snapshot = Snapshot(
             self.state.response_id,
             self.state.created_at,
@@ -354,7 +356,7 @@ class _Turn:
     def _flat(self, part: OutputItem) -> list[Flat]:
         engine, target = self._engine, self._target
         flattener = Flattener(engine.handlers, self._names, engine.sealer, target)
-        return flattener.flatten([flattener.stored(part.item(), part.origin)], "output")
+        return flattener.flatten([flattener.stored(part.item(), part.origin)], "output").items()
 
     async def _declare(self, tools: Sequence[Raw]) -> None:
         """Tools for the rounds to come."""

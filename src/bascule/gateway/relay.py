@@ -84,10 +84,7 @@ def _is_foreign(engine: Engine, target: Target, item: Item) -> bool:
     if item.type == "reasoning":
         blob = item.view(Reasoning).encrypted_content
         return blob is None or not engine.sealer.is_sealed(blob)
-    handler = engine.handlers.for_item(item.type)
-    if handler is None or not handler.types or "function" in handler.types:
-        return True
-    return any(target.surface.takes(type_, known=True) for type_ in handler.types)
+    return engine.handlers.passes(target.surface, item.type)
 
 
 class Relay:

@@ -241,7 +241,8 @@ _ITEMS: Final = (
     ),
 )
 
-_HOSTED: Final = Support("honoured", where="the server runs it by itself", otherwise="refused")
+_HOSTED: Final = Support("honoured", where="the server runs it by itself", otherwise="tolerated")
+_NOT_OFFERED: Final = "Without an executor the model is not told of it."
 _TOOLS: Final = (
     _row("tool", "function", _TRANSLATED, note="Executed by the client."),
     _row(
@@ -251,12 +252,27 @@ _TOOLS: Final = (
         Support("honoured", "custom_tools", "translated"),
         "A function with one text; executed by the client.",
     ),
-    *(
-        _row("tool", name, _REFUSED)
-        for name in ("namespace", "tool_search", "programmatic_tool_calling")
+    _row(
+        "tool",
+        "namespace",
+        _TRANSLATED,
+        Support("honoured", where="`hosted_tools` has it", otherwise="translated"),
+        "A function for each member; executed by the client.",
+    ),
+    _row(
+        "tool",
+        "tool_search",
+        _REFUSED,
+        note="Only servers that know the type can search; declare the tools themselves.",
+    ),
+    _row(
+        "tool",
+        "programmatic_tool_calling",
+        _REFUSED,
+        note="There is no runtime for programs that call tools.",
     ),
     *(
-        _row("tool", name, _REFUSED, _HOSTED)
+        _row("tool", name, _TOLERATED, _HOSTED, _NOT_OFFERED)
         for name in (
             *("web_search", "web_search_2025_08_26"),
             *("web_search_preview", "web_search_preview_2025_03_11"),

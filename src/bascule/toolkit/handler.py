@@ -1,22 +1,21 @@
-"""What a tool type brings: `ToolHandler` for every type, `ToolExecutor` for what the gateway runs."""
+"""`ToolHandler`: what every declared tool type brings. Who runs calls is a `ToolExecutor` beside it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from bascule.protocols.responses.items import Flat, Item
 from bascule.protocols.responses.request import ToolRef
+from bascule.protocols.upstream import ModelSurface
 from bascule.toolkit.names import Identity, Ledger
-from bascule.toolkit.outcome import Call, Outcome
+from bascule.toolkit.outcome import Call
+from bascule.toolkit.ownership import CLIENT, Ownership
 from bascule.toolkit.projection import ItemWriter, Projection
 
 P = TypeVar("P")
-
-Policy = Literal["parallel", "per_name", "exclusive"]
-"""Which of a round's calls may overlap: all, all but calls of the same name, or none."""
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -26,49 +25,32 @@ class Tool(msgspec.Struct, frozen=True):
     description: str | None = None
     parameters: Raw = Raw()
     strict: bool | None = None
-
-
-class ExecutionContext(msgspec.Struct):
-    """What an execution may know of its turn."""
-
-    response_id: str
-    round: int
-
-
-class ToolExecutor(ABC, Generic[P]):
-    """Runs calls. Whatever it raises becomes an error result of that call alone."""
-
-    policy: ClassVar[Policy] = "per_name"
-    timeout: float = 60.0
-    """Seconds, from when the call runs."""
-
-    @abstractmethod
-    async def execute(self, call: Call, params: P, context: ExecutionContext) -> Outcome:
-        """Run the call; its arguments are the model's text and may be anything."""
-
-    async def resume(
-        self,
-        call: Call,
-        params: P,
-        state: bytes,
-        answers: Sequence[Item],
-        context: ExecutionContext,
-    ) -> Outcome:
-        """Go on with a call that was suspended, with the input items that it awaited, in order."""
-        raise NotImplementedError(f"{type(self).__name__} suspends but cannot resume")
+    shown_namespace: str | None = None
+    """The namespace in the client's own words, where it has one."""
+    declaration: Raw = Raw()
+    """The tool's own part of a declaration that brings several; empty for the whole."""
+    offered: bool = True
+    """Whether the model is told of it; else a call of it is answered with an error."""
+    lenient: bool = False
+    """Whether its shape makes sense of broken arguments itself, so that nobody repairs them."""
+    ignored: Sequence[str] = ()
+    """Members of the declaration that have no effect, as paths below it."""
 
 
 class ToolHandler(ABC, Generic[P]):
-    """One declared type. Stages: parse, discover, normalize, then flatten and project per item."""
+    """One declared type. Stages: parse, discover, normalize, then flatten and restore per item."""
 
     types: ClassVar[frozenset[str]]
     """Values of `type` in a declaration."""
     item_types: ClassVar[frozenset[str]] = frozenset()
     """Types of history items that are this handler's to flatten."""
+    served: ClassVar[bool] = True
+    """Whether declarations mean something here; else only servers that know them are given them."""
+    names_late: ClassVar[bool] = True
+    """Whether the names that its history items need are given after those of the declared tools, so
+    that a function which bears a hosted tool's name keeps it."""
     discovers: ClassVar[bool] = False
     """Whether `discover` does something; such plans are not kept."""
-    lenient: ClassVar[bool] = False
-    """Whether the projection makes sense of broken arguments itself, so that nobody repairs them."""
 
     @abstractmethod
     def parse(self, declaration: Raw, param: str) -> P:
@@ -86,16 +68,18 @@ class ToolHandler(ABC, Generic[P]):
         """The declaration as the response shows it."""
         return declaration
 
-    def executor(self, params: P) -> ToolExecutor[P] | None:
-        """Who runs the calls, if the gateway does; None means that the client does."""
-        return None
+    def owner(self, params: P) -> Ownership:
+        """Who executes the calls: the client, unless the handler says otherwise."""
+        return CLIENT
 
     def chosen(self, ref: ToolRef, identity: Identity) -> bool:
-        """Whether a tool choice of this type names this tool."""
-        return ref.name == identity.name and ref.namespace == identity.namespace
+        """Whether a tool choice of one of this handler's types names this tool. By default a type has
+        one tool, and the type is its name."""
+        return True
 
-    def project(self, writer: ItemWriter, call: Call, identity: Identity) -> Projection | None:
-        """How a call is shown; None for a plain function call."""
+    def restore(self, writer: ItemWriter, call: Call, identity: Identity) -> Projection | None:
+        """A client-owned call in the shape in which its tool was declared; None for a plain function
+        call. `identity` has the namespace in the client's own words."""
         return None
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
@@ -126,3 +110,12 @@ class Handlers:
 
     def for_item(self, type_: str) -> "ToolHandler[object] | None":
         return self._by_item.get(type_)
+
+    def passes(self, surface: ModelSurface, item_type: str) -> bool:
+        """Whether a server is given a history item of this type as it is."""
+        handler = self._by_item.get(item_type)
+        if handler is None or not handler.types or not handler.served:
+            return True
+        return any(
+            type_ == "function" or surface.takes(type_, known=True) for type_ in handler.types
+        )

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_-]+")
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _HASH: Final = 10
+DEFAULT_NAMESPACE: Final = "functions"
+"""Its tools are the top-level ones."""
 
 
 class Identity(NamedTuple):
@@ -21,6 +23,11 @@ class Identity(NamedTuple):
     namespace: str | None
     name: str
     kind: str
+
+    @classmethod
+    def of(cls, namespace: str | None, name: str, kind: str) -> "Identity":
+        """With a namespace as a client says it."""
+        return cls(None if namespace == DEFAULT_NAMESPACE else namespace or None, name, kind)
 
 
 class Ledger:

@@ -1,21 +1,29 @@
 """Stages 1 to 4: declarations become a plan, which is the model's functions and the registry."""
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
+import structlog
 from msgspec import Raw
 
 from bascule.protocols import json
-from bascule.protocols.errors import invalid
-from bascule.protocols.function import FunctionSpec, Offered, WireChoice
-from bascule.protocols.responses.request import ToolChoice, ToolRef
+from bascule.protocols.errors import ApiError, invalid
+from bascule.protocols.function import FunctionSpec, Offered
 from bascule.protocols.upstream import CHAT_SURFACE, ModelSurface
 from bascule.toolkit.arguments import ArgumentSchemas
 from bascule.toolkit.handler import Handlers, Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
-from bascule.toolkit.registry import CLIENT, Binding, Owner, Ownership, ToolEntry, ToolRegistry
+from bascule.toolkit.ownership import Owner
+from bascule.toolkit.plan import EMPTY, NativeTool, ToolPlan
+from bascule.toolkit.plan_cache import PlanCache
+from bascule.toolkit.registry import ToolEntry, ToolRegistry
+
+T = TypeVar("T")
+A = ParamSpec("A")
+
+_log = structlog.stdlib.get_logger("bascule.tools")
 
 
 class _Type(msgspec.Struct):
@@ -28,106 +36,13 @@ _type = json.decoder(_Type)
 
 
 @dataclass(frozen=True, slots=True)
-class NativeTool:
-    """A declaration that the model's server takes as it is, and whose calls are its business or
-    the client's."""
-
-    type: str
-    name: str | None
-    server_label: str | None
-    declaration: Raw
-
-    def chosen(self, ref: ToolRef) -> bool:
-        """Whether a tool choice names this tool; of an MCP server it may name one function."""
-        if ref.type != self.type or ref.server_label != self.server_label:
-            return False
-        return self.name is None or ref.name == self.name
-
-
-@dataclass(frozen=True, slots=True)
-class ToolPlan:
-    """The outcome for one list of declarations. Never changed, so it may serve many turns."""
-
-    offered: tuple[Offered, ...]
-    """What the model's server is told of, in the order of the declarations."""
-    registry: ToolRegistry
-    names: dict[Identity, str]
-    echo: bytes
-    """The declarations as the response shows them: a JSON list."""
-    schemas: ArgumentSchemas
-    """The functions' parameters, for checks of what they are called with."""
-    natives: tuple[NativeTool, ...] = ()
-    _encoded: dict[object, bytes] = field(default_factory=dict[object, bytes])
-
-    @property
-    def functions(self) -> list[FunctionSpec]:
-        """Those of what is offered that are functions."""
-        return [tool for tool in self.offered if isinstance(tool, FunctionSpec)]
-
-    @property
-    def is_verbatim(self) -> bool:
-        """Whether a server that speaks Responses is told the declarations as they are, and no call
-        is the gateway's."""
-        return all(
-            entry.identity == (None, entry.wire, "function")
-            and entry.ownership.owner is Owner.CLIENT
-            for entry in self.registry
-        )
-
-    def encoded(self, key: object, encode: Callable[[Sequence[Offered]], bytes]) -> bytes:
-        """The list in an upstream's form, made once for each `key`; empty if there is nothing."""
-        found = self._encoded.get(key)
-        if found is None:
-            found = encode(self.offered) if self.offered else b""
-            self._encoded[key] = found
-        return found
-
-    def resolve(self, choice: ToolChoice) -> WireChoice:
-        """A tool choice in wire names. Raises ApiError 400 for a tool that is not declared."""
-        if choice.named is not None:
-            wires, natives = self._find([choice.named], "tool_choice")
-            if natives:
-                return WireChoice("required", native=tuple(natives))
-            if len(wires) == 1:
-                return WireChoice("required", wires[0])
-            return WireChoice("required", None, tuple(wires))
-        if choice.allowed is not None:
-            wires, natives = self._find(choice.allowed, "tool_choice")
-            return WireChoice(choice.mode, None, tuple(wires), tuple(natives))
-        if choice.mode == "required" and not self.offered:
-            raise invalid(
-                "Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice"
-            )
-        return WireChoice(choice.mode)
-
-    def _find(self, refs: Sequence[ToolRef], param: str) -> tuple[list[str], list[Raw]]:
-        """The wire names of functions, and the other tools as the client named them."""
-        wires: list[str] = []
-        natives: list[Raw] = []
-        for ref in refs:
-            found = [
-                entry.wire
-                for entry in self.registry
-                if ref.type in entry.handler.types and entry.handler.chosen(ref, entry.identity)
-            ]
-            wires += found
-            if not found:
-                if not any(tool.chosen(ref) for tool in self.natives):
-                    what = f"Tool choice '{ref.type}' not found in 'tools' parameter."
-                    raise invalid(what, param)
-                natives.append(Raw(json.encode(ref)))
-        return wires, natives
-
-
-EMPTY = ToolPlan((), ToolRegistry(), {}, b"[]", ArgumentSchemas(()))
-
-
-@dataclass(frozen=True, slots=True)
 class _Parsed:
     declaration: Raw
-    handler: ToolHandler[object]
-    params: object
+    type: str
+    handler: ToolHandler[Any]
+    params: Any
     param: str
+    """The declaration's place in the request."""
 
 
 _Stage = _Parsed | NativeTool
@@ -142,7 +57,7 @@ def parse(
         place = f"{param}[{i}]"
         head = json.field(_type, declaration, place)
         handler = handlers.for_type(head.type)
-        if surface.takes(head.type, known=handler is not None):
+        if surface.takes(head.type, known=handler is not None and handler.served):
             parsed.append(NativeTool(head.type, head.name, head.server_label, declaration))
             continue
         if handler is None:
@@ -151,7 +66,8 @@ def parse(
                 f"{place}.type",
                 code="unsupported_value",
             )
-        parsed.append(_Parsed(declaration, handler, handler.parse(declaration, place), place))
+        params = _guarded(head.type, place, handler.parse, declaration, place)
+        parsed.append(_Parsed(declaration, head.type, handler, params, place))
     return parsed
 
 
@@ -173,23 +89,62 @@ async def prepare(
 
 
 async def _discovered(parsed: Sequence[_Stage]) -> list[_Stage]:
-    return [
-        _Parsed(p.declaration, p.handler, await p.handler.discover(p.params), p.param)
-        if isinstance(p, _Parsed) and p.handler.discovers
-        else p
-        for p in parsed
-    ]
+    """Stage 2."""
+    found: list[_Stage] = []
+    for stage in parsed:
+        if isinstance(stage, _Parsed) and stage.handler.discovers:
+            with_more = await _awaited(
+                stage.type, stage.param, stage.handler.discover(stage.params)
+            )
+            stage = _Parsed(stage.declaration, stage.type, stage.handler, with_more, stage.param)
+        found.append(stage)
+    return found
+
+
+def _normalized(stage: _Parsed) -> Sequence[Tool]:
+    """Stage 3."""
+    return _guarded(stage.type, stage.param, stage.handler.normalize, stage.params)
+
+
+def _guarded(type_: str, param: str, step: Callable[A, T], *args: A.args, **kwargs: A.kwargs) -> T:
+    """A handler's own fault is told by its type; it may be somebody's plugin."""
+    try:
+        return step(*args, **kwargs)
+    except ApiError:
+        raise
+    except Exception as e:
+        raise _failed(type_, param, e) from e
+
+
+async def _awaited(type_: str, param: str, step: Awaitable[T]) -> T:
+    try:
+        return await step
+    except ApiError:
+        raise
+    except Exception as e:
+        raise _failed(type_, param, e) from e
+
+
+def _failed(type_: str, param: str, fault: Exception) -> ApiError:
+    _log.error("a tool type failed", type=type_, exc_info=fault)
+    return ApiError(
+        500,
+        f"Tools of type '{type_}' cannot be prepared: an internal error of theirs.",
+        code="server_error",
+        param=param,
+    )
 
 
 def _register(
     first: Sequence[_Stage], later: Sequence[_Stage], names: Ledger, limit: int
 ) -> ToolPlan:
+    """Stage 4."""
     found: dict[Identity | bytes, NativeTool | tuple[_Parsed, Tool]] = {}
     for stage in first:
         if isinstance(stage, NativeTool):
             found[bytes(stage.declaration)] = stage
             continue
-        for tool in stage.handler.normalize(stage.params):
+        for tool in _normalized(stage):
             if tool.identity in found:
                 raise invalid(
                     f"The tool '{_shown(tool.identity)}' is declared twice.",
@@ -201,20 +156,23 @@ def _register(
         if isinstance(stage, NativeTool):
             found[bytes(stage.declaration)] = stage
             continue
-        for tool in stage.handler.normalize(stage.params):
+        for tool in _normalized(stage):
             found[tool.identity] = (stage, tool)
     if len(found) > limit:
         raise invalid(f"More than {limit} tools are declared.", "tools", "too_many_tools")
     names.assign_all(key for key in found if isinstance(key, Identity))
     offered: list[Offered] = []
     entries: list[ToolEntry] = []
+    ignored: list[str] = []
     for kept in found.values():
         if isinstance(kept, NativeTool):
             offered.append(kept.declaration)
             continue
         entry = _entry(*kept, names)
-        offered.append(_function(entry, kept[1]))
         entries.append(entry)
+        if entry.offered:
+            offered.append(_function(entry, kept[1]))
+        ignored += _ignored(*kept, entry)
     return ToolPlan(
         offered=tuple(offered),
         registry=ToolRegistry(entries),
@@ -222,16 +180,35 @@ def _register(
         echo=json.encode([_echo(stage) for stage in (*first, *later)]),
         schemas=ArgumentSchemas(tool for tool in offered if isinstance(tool, FunctionSpec)),
         natives=tuple(kept for kept in found.values() if isinstance(kept, NativeTool)),
+        ignored=tuple(ignored),
     )
 
 
 def _entry(parsed: _Parsed, tool: Tool, names: Ledger) -> ToolEntry:
-    wire = names.assign(tool.identity)
-    return ToolEntry(tool.identity, wire, parsed.handler, _ownership(parsed), parsed.declaration)
+    ownership = _guarded(parsed.type, parsed.param, parsed.handler.owner, parsed.params)
+    runs = ownership.owner is not Owner.GATEWAY or ownership.binding is not None
+    return ToolEntry(
+        tool.identity,
+        names.assign(tool.identity),
+        parsed.handler,
+        ownership,
+        parsed.declaration,
+        tool.shown_namespace,
+        offered=tool.offered and runs,
+        lenient=tool.lenient,
+    )
+
+
+def _ignored(parsed: _Parsed, tool: Tool, entry: ToolEntry) -> list[str]:
+    if not entry.offered and tool.offered:
+        return [parsed.param]
+    return [f"{parsed.param}.{path}" for path in tool.ignored]
 
 
 def _function(entry: ToolEntry, tool: Tool) -> FunctionSpec:
-    declared = entry.declaration if entry.identity.kind == "function" else Raw()
+    declared = Raw()
+    if entry.identity.kind == "function":
+        declared = tool.declaration if bytes(tool.declaration) else entry.declaration
     return FunctionSpec(entry.wire, tool.description, tool.parameters, tool.strict, declared)
 
 
@@ -241,53 +218,8 @@ def _echo(stage: _Stage) -> Raw:
     return stage.handler.echo(stage.declaration, stage.params)
 
 
-def _ownership(parsed: _Parsed) -> Ownership:
-    executor = parsed.handler.executor(parsed.params)
-    if executor is None:
-        return CLIENT
-    return Ownership(Owner.GATEWAY, Binding(executor, parsed.params))
-
-
 def _shown(identity: Identity) -> str:
     return f"{identity.namespace}.{identity.name}" if identity.namespace else identity.name
-
-
-_Key = tuple[ModelSurface, int, bytes]
-
-
-class PlanCache:
-    """Plans by the declarations' bytes: agents send the same hundred tools every turn.
-
-    Holds at most `size` plans and `max_bytes` of declarations; the longest unused go first.
-    """
-
-    def __init__(self, size: int = 128, max_bytes: int = 64 * 1024 * 1024) -> None:
-        self._plans: OrderedDict[_Key, tuple[bytes, ToolPlan]] = OrderedDict()
-        self._size = size
-        self._max_bytes = max_bytes
-        self._bytes = 0
-
-    def get(self, surface: ModelSurface, declarations: bytes) -> ToolPlan | None:
-        key = _key(surface, declarations)
-        found = self._plans.get(key)
-        if found is None or found[0] != declarations:
-            return None
-        self._plans.move_to_end(key)
-        return found[1]
-
-    def put(self, surface: ModelSurface, declarations: bytes, plan: ToolPlan) -> None:
-        key = _key(surface, declarations)
-        old = self._plans.pop(key, None)
-        self._bytes += len(declarations) - (len(old[0]) if old else 0)
-        self._plans[key] = (declarations, plan)
-        while len(self._plans) > self._size or self._bytes > self._max_bytes:
-            _, (gone, _) = self._plans.popitem(last=False)
-            self._bytes -= len(gone)
-
-
-def _key(surface: ModelSurface, declarations: bytes) -> _Key:
-    # Comparing two equal lists of 200 kB is several times cheaper than hashing one.
-    return surface, len(declarations), declarations[-128:]
 
 
 async def plan_tools(

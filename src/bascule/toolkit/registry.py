@@ -1,44 +1,16 @@
-"""Who owns which call: the turn's table from wire names to entries."""
+"""The turn's table from wire names to tools."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
+from typing import Any
 
 from msgspec import Raw
 
-from bascule.toolkit.handler import ToolExecutor, ToolHandler
-from bascule.toolkit.names import Identity
-
-
-class Owner(Enum):
-    """Who executes a call. UPSTREAM types run in the model server and never come back as calls;
-    LOCAL is the client's own runtime."""
-
-    CLIENT = "client"
-    GATEWAY = "gateway"
-    UPSTREAM = "upstream"
-    LOCAL = "local"
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """An executor with the parameters it was declared with; paired by the handler, so the types
-    agree although they are erased here."""
-
-    executor: ToolExecutor[object]
-    params: object
-
-
-@dataclass(frozen=True, slots=True)
-class Ownership:
-    """The owner, and who runs the call there. A gateway-owned tool without a binding answers every
-    call with an error."""
-
-    owner: Owner
-    binding: Binding | None = None
-
-
-CLIENT = Ownership(Owner.CLIENT)
+from bascule.toolkit.handler import ToolHandler
+from bascule.toolkit.names import DEFAULT_NAMESPACE, Identity
+from bascule.toolkit.outcome import Call
+from bascule.toolkit.ownership import Ownership
+from bascule.toolkit.projection import ItemWriter, Projection
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +19,23 @@ class ToolEntry:
 
     identity: Identity
     wire: str
-    handler: ToolHandler[object]
+    handler: ToolHandler[Any]
     ownership: Ownership
     declaration: Raw
+    shown_namespace: str | None = None
+    """The namespace in the client's own words."""
+    offered: bool = True
+    """Whether the model is told of it."""
+    lenient: bool = False
+    """Whether nobody repairs what it is called with."""
+
+    def project(self, writer: ItemWriter, call: Call) -> Projection | None:
+        """How a call of it is shown; None for a plain function call."""
+        shown = self.identity._replace(namespace=self.shown_namespace)
+        binding = self.ownership.binding
+        if binding is not None:
+            return binding.executor.project(writer, call, shown, binding.params)
+        return self.handler.restore(writer, call, shown)
 
 
 class ToolRegistry:
@@ -57,10 +43,27 @@ class ToolRegistry:
 
     def __init__(self, entries: Iterable[ToolEntry] = ()) -> None:
         self._entries = {entry.wire: entry for entry in entries}
+        self._others: dict[str, ToolEntry | None] | None = None
 
-    def lookup(self, wire: str) -> ToolEntry | None:
-        """None for a name that the model made up: such a call is the client's."""
-        return self._entries.get(wire)
+    def lookup(self, name: str) -> ToolEntry | None:
+        """The tool that a model calls by its wire name, by `namespace.name`, or by its bare name where
+        that is unique. None for a name that the model made up: such a call is the client's."""
+        found = self._entries.get(name)
+        if found is not None:
+            return found
+        if self._others is None:
+            self._others = self._other_names()
+        return self._others.get(name)
+
+    def _other_names(self) -> dict[str, ToolEntry | None]:
+        """None for a name that means several tools."""
+        others: dict[str, ToolEntry | None] = {}
+        for entry in self._entries.values():
+            namespace, name, _ = entry.identity
+            dotted = f"{namespace or DEFAULT_NAMESPACE}.{name}"
+            for other in {dotted, name}:
+                others[other] = None if other in others else entry
+        return others
 
     def __iter__(self) -> Iterator[ToolEntry]:
         return iter(self._entries.values())

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from contextvars import copy_context
 
 from bascule.telemetry.observe import TurnObserver
-from bascule.toolkit.handler import ExecutionContext, Policy
+from bascule.toolkit.executor import ExecutionContext, Policy
 from bascule.toolkit.outcome import Call, Outcome, Output
-from bascule.toolkit.registry import Binding, ToolEntry
+from bascule.toolkit.ownership import Binding
+from bascule.toolkit.registry import ToolEntry
 from bascule.toolkit.telemetry import Run, observed
 
 Finished = Callable[[Outcome], None]
@@ -59,8 +60,8 @@ class Scheduler:
     async def _run(
         self, call: Call, kind: str, binding: Binding, run: Run, finished: Finished
     ) -> Outcome:
-        async with self._turn_of(call.name, binding.executor.policy), self._width:
-            outcome = await observed(call, kind, binding.executor, run, self._observed)
+        async with self._turn_of(call.name, binding.policy), self._width:
+            outcome = await observed(call, kind, binding, run, self._observed)
         outcome = self._bounded(outcome)
         finished(outcome)
         return outcome

@@ -8,8 +8,8 @@ from typing import Any
 import structlog
 
 from bascule.telemetry.observe import TurnObserver
-from bascule.toolkit.handler import ToolExecutor
 from bascule.toolkit.outcome import Call, Failed, Outcome, Output, Suspended
+from bascule.toolkit.ownership import Binding
 
 Run = Callable[[], Coroutine[Any, Any, Outcome]]
 """Begins the execution."""
@@ -18,7 +18,7 @@ _log = structlog.stdlib.get_logger("bascule.tools")
 
 
 async def observed(
-    call: Call, kind: str, executor: ToolExecutor[Any], run: Run, turn: TurnObserver | None = None
+    call: Call, kind: str, binding: Binding, run: Run, turn: TurnObserver | None = None
 ) -> Outcome:
     """Run an execution: whatever goes wrong in it becomes that call's error result. `kind` is the
     declared tool type."""
@@ -26,7 +26,7 @@ async def observed(
     span = None if turn is None else turn.tool_span(kind, call.name, call.call_id)
     ended = "cancelled"
     try:
-        outcome = await _isolated(executor, run)
+        outcome = await _isolated(binding, run)
         ended = type(outcome).__name__.lower()
         return outcome
     finally:
@@ -38,22 +38,22 @@ async def observed(
         _log.info(
             "tool call",
             type=kind,
-            executor=type(executor).__name__,
+            executor=type(binding.executor).__name__,
             outcome=ended,
             seconds=round(seconds, 4),
         )
 
 
-async def _isolated(executor: ToolExecutor[Any], run: Run) -> Outcome:
+async def _isolated(binding: Binding, run: Run) -> Outcome:
     try:
-        async with asyncio.timeout(executor.timeout):
+        async with asyncio.timeout(binding.timeout):
             outcome = await run()
     except TimeoutError:
-        return Failed(message=f"The tool did not answer in {executor.timeout:g} s.", code="timeout")
+        return Failed(message=f"The tool did not answer in {binding.timeout:g} s.", code="timeout")
     except Exception as e:  # noqa: BLE001 -- one call's fault must not reach its siblings
-        _log.warning("tool failed", executor=type(executor).__name__, exc_info=e)
+        _log.warning("tool failed", executor=type(binding.executor).__name__, exc_info=e)
         return Failed(message=f"The tool failed: {type(e).__name__}.")
     if not isinstance(outcome, (Output, Failed, Suspended)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        _log.error("tool gave no outcome", executor=type(executor).__name__)
+        _log.error("tool gave no outcome", executor=type(binding.executor).__name__)
         return Failed(message="The tool gave a result of the wrong kind.")
     return outcome

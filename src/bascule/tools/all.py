@@ -13,6 +13,8 @@ from bascule.tools.function import FunctionHandler
 from bascule.tools.image_generation import ImageGenerationHandler
 from bascule.tools.local_shell import LocalShellHandler
 from bascule.tools.mcp import McpHandler
+from bascule.tools.namespace import NamespaceHandler
+from bascule.tools.programmatic_tool_calling import ProgrammaticToolCallingHandler
 from bascule.tools.refused_items import RefusedItems
 from bascule.tools.shell import ShellHandler
 from bascule.tools.tool_search import ToolSearchHandler
@@ -21,6 +23,7 @@ from bascule.tools.web_search import WebSearchHandler
 HANDLERS: list[ToolHandler[Any]] = [
     FunctionHandler(),
     CustomHandler(),
+    NamespaceHandler([FunctionHandler(), CustomHandler()]),
     WebSearchHandler(),
     FileSearchHandler(),
     CodeInterpreterHandler(),
@@ -31,6 +34,7 @@ HANDLERS: list[ToolHandler[Any]] = [
     LocalShellHandler(),
     ComputerHandler(),
     ToolSearchHandler(),
+    ProgrammaticToolCallingHandler(),
     AgentMessageHandler(),
     RefusedItems(),
 ]

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import msgspec
+from msgspec import Raw
 
+from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
-from bascule.tools.items_only import ItemsOnly, answer, call, wire_name
+from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.items_only import answer, call, wire_name
 
 
 class CreateFile(msgspec.Struct, tag_field="type", tag="create_file"):
@@ -39,11 +42,15 @@ class ApplyPatchCallOutput(msgspec.Struct):
     output: str | None = None
 
 
-class ApplyPatchHandler(ItemsOnly):
+class ApplyPatchHandler(HostedHandler[None]):
+    kind: ClassVar[str] = "apply_patch"
     types: ClassVar[frozenset[str]] = frozenset({"apply_patch"})
     item_types: ClassVar[frozenset[str]] = frozenset(
         {"apply_patch_call", "apply_patch_call_output"}
     )
+
+    def parse(self, declaration: Raw, param: str) -> None:
+        json.field(declared, declaration, param)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         if item.type == "apply_patch_call_output":

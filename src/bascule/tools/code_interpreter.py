@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
+from msgspec import Raw
 
+from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item, Part
 from bascule.toolkit.names import Ledger
-from bascule.tools.items_only import ItemsOnly, call_id_of, failed, given, pair, texts, wire_name
+from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.items_only import call_id_of, failed, given, pair, texts, wire_name
 
 
 class Logs(msgspec.Struct, tag_field="type", tag="logs"):
@@ -26,9 +29,13 @@ class CodeInterpreterCall(msgspec.Struct):
     outputs: list[Logs | Image] | None = None
 
 
-class CodeInterpreterHandler(ItemsOnly):
+class CodeInterpreterHandler(HostedHandler[None]):
+    kind: ClassVar[str] = "code_interpreter"
     types: ClassVar[frozenset[str]] = frozenset({"code_interpreter"})
     item_types: ClassVar[frozenset[str]] = frozenset({"code_interpreter_call"})
+
+    def parse(self, declaration: Raw, param: str) -> None:
+        json.field(declared, declaration, param)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(CodeInterpreterCall, param)

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec import Raw
 
+from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item, Part
 from bascule.protocols.responses.parts import check_part
 from bascule.toolkit.names import Ledger
-from bascule.tools.items_only import ItemsOnly, answer, call, given, wire_name
+from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.items_only import answer, call, given, wire_name
 
 
 class ComputerCall(msgspec.Struct):
@@ -26,11 +29,15 @@ class ComputerCallOutput(msgspec.Struct):
     output: Part
 
 
-class ComputerHandler(ItemsOnly):
+class ComputerHandler(HostedHandler[None]):
+    kind: ClassVar[str] = "computer"
     types: ClassVar[frozenset[str]] = frozenset(
         {"computer", "computer_use", "computer_use_preview"}
     )
     item_types: ClassVar[frozenset[str]] = frozenset({"computer_call", "computer_call_output"})
+
+    def parse(self, declaration: Raw, param: str) -> None:
+        json.field(declared, declaration, param)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         if item.type == "computer_call_output":

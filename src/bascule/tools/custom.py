@@ -18,6 +18,7 @@ from bascule.protocols.responses.items import (
     ItemStatus,
     Part,
 )
+from bascule.protocols.responses.request import ToolRef
 from bascule.toolkit.handler import Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.outcome import Call
@@ -89,7 +90,8 @@ class CustomHandler(ToolHandler[CustomParams]):
     item_types: ClassVar[frozenset[str]] = frozenset(
         {"custom_tool_call", "custom_tool_call_output"}
     )
-    lenient: ClassVar[bool] = True
+
+    names_late: ClassVar[bool] = False
 
     def parse(self, declaration: Raw, param: str) -> CustomParams:
         params = json.field(_decode, declaration, param)
@@ -116,9 +118,12 @@ class CustomHandler(ToolHandler[CustomParams]):
 
     def normalize(self, params: CustomParams) -> Sequence[Tool]:
         identity = Identity(None, params.name, "custom")
-        return [Tool(identity, _description(params), _PARAMETERS)]
+        return [Tool(identity, _description(params), _PARAMETERS, lenient=True)]
 
-    def project(self, writer: ItemWriter, call: Call, identity: Identity) -> Projection:
+    def chosen(self, ref: ToolRef, identity: Identity) -> bool:
+        return Identity.of(ref.namespace, ref.name or "", "custom") == identity
+
+    def restore(self, writer: ItemWriter, call: Call, identity: Identity) -> Projection:
         return CustomProjection(writer, call, identity)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
@@ -127,7 +132,7 @@ class CustomHandler(ToolHandler[CustomParams]):
             check_output(output.output, f"{param}.output")
             return [FunctionCallOutput(output.call_id, output.output)]
         call = item.view(CustomToolCall, param)
-        wire = names.assign(Identity(call.namespace, call.name, "custom"))
+        wire = names.assign(Identity.of(call.namespace, call.name, "custom"))
         arguments = json.encode({"input": call.input}).decode()
         return [FunctionCall(call.call_id, wire, arguments)]
 

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec import Raw
 
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
-from bascule.tools.items_only import ItemsOnly, call_id_of, failed, given, pair, wire_name
+from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.items_only import call_id_of, failed, given, pair, wire_name
 
 
 class FileSearchCall(msgspec.Struct):
@@ -19,9 +21,13 @@ class FileSearchCall(msgspec.Struct):
     results: list[Any] | None = None
 
 
-class FileSearchHandler(ItemsOnly):
+class FileSearchHandler(HostedHandler[None]):
+    kind: ClassVar[str] = "file_search"
     types: ClassVar[frozenset[str]] = frozenset({"file_search"})
     item_types: ClassVar[frozenset[str]] = frozenset({"file_search_call"})
+
+    def parse(self, declaration: Raw, param: str) -> None:
+        json.field(declared, declaration, param)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(FileSearchCall, param)

@@ -10,6 +10,7 @@ from bascule.protocols import json
 from bascule.protocols.errors import invalid
 from bascule.protocols.responses.items import Flat, FunctionCall, FunctionCallOutput, Item, Part
 from bascule.protocols.responses.parts import check_part
+from bascule.protocols.responses.request import ToolRef
 from bascule.toolkit.handler import Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 
@@ -32,6 +33,8 @@ class FunctionHandler(ToolHandler[FunctionParams]):
 
     types: ClassVar[frozenset[str]] = frozenset({"function"})
     item_types: ClassVar[frozenset[str]] = frozenset({"function_call", "function_call_output"})
+
+    names_late: ClassVar[bool] = False
 
     def parse(self, declaration: Raw, param: str) -> FunctionParams:
         params = json.field(_decode, declaration, param)
@@ -56,13 +59,16 @@ class FunctionHandler(ToolHandler[FunctionParams]):
             members.setdefault(name, _NULL)
         return Raw(json.encode(members))
 
+    def chosen(self, ref: ToolRef, identity: Identity) -> bool:
+        return Identity.of(ref.namespace, ref.name or "", "function") == identity
+
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         if item.type == "function_call_output":
             output = item.view(FunctionCallOutput, param)
             check_output(output.output, f"{param}.output")
             return [output]
         call = item.view(FunctionCall, param)
-        wire = names.assign(Identity(call.namespace, call.name, "function"))
+        wire = names.assign(Identity.of(call.namespace, call.name, "function"))
         if wire == call.name:
             return [call]
         return [FunctionCall(call.call_id, wire, call.arguments)]

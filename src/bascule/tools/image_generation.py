@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec import Raw
 
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item, Part
 from bascule.toolkit.names import Ledger
-from bascule.tools.items_only import ItemsOnly, call_id_of, failed, given, pair, texts, wire_name
+from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.items_only import call_id_of, failed, given, pair, texts, wire_name
 
 
 class ImageGenerationCall(msgspec.Struct):
@@ -22,9 +24,13 @@ class ImageGenerationCall(msgspec.Struct):
     error: Any = None
 
 
-class ImageGenerationHandler(ItemsOnly):
+class ImageGenerationHandler(HostedHandler[None]):
+    kind: ClassVar[str] = "image_generation"
     types: ClassVar[frozenset[str]] = frozenset({"image_generation"})
     item_types: ClassVar[frozenset[str]] = frozenset({"image_generation_call"})
+
+    def parse(self, declaration: Raw, param: str) -> None:
+        json.field(declared, declaration, param)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(ImageGenerationCall, param)

@@ -8,25 +8,18 @@ import msgspec
 from msgspec import Raw
 
 from bascule.protocols import json
-from bascule.protocols.errors import invalid
 from bascule.protocols.responses.items import Flat, FunctionCall, FunctionCallOutput, Item, Part
 from bascule.toolkit.handler import Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 
 
 class ItemsOnly(ToolHandler[None]):
-    """A handler of history items alone. Declarations of its `types` are for servers that run them;
-    where they come here, they are refused."""
+    """A handler of history items, which nobody declares."""
 
     types: ClassVar[frozenset[str]] = frozenset()
 
     def parse(self, declaration: Raw, param: str) -> None:
-        raise invalid(
-            f"Invalid value for '{param}.type': neither this server nor the model's runs tools of "
-            "this type.",
-            f"{param}.type",
-            "unsupported_value",
-        )
+        raise TypeError(f"{type(self).__name__} has no declarations")
 
     def normalize(self, params: None) -> Sequence[Tool]:
         return ()

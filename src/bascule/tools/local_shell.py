@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
+from msgspec import Raw
 
+from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
-from bascule.tools.items_only import ItemsOnly, answer, call, call_id_of, given, wire_name
+from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.items_only import answer, call, call_id_of, given, wire_name
 
 
 class Action(msgspec.Struct):
@@ -32,11 +35,15 @@ class LocalShellCallOutput(msgspec.Struct):
     call_id: str | None = None
 
 
-class LocalShellHandler(ItemsOnly):
+class LocalShellHandler(HostedHandler[None]):
+    kind: ClassVar[str] = "local_shell"
     types: ClassVar[frozenset[str]] = frozenset({"local_shell"})
     item_types: ClassVar[frozenset[str]] = frozenset(
         {"local_shell_call", "local_shell_call_output"}
     )
+
+    def parse(self, declaration: Raw, param: str) -> None:
+        json.field(declared, declaration, param)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         if item.type == "local_shell_call_output":

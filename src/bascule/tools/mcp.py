@@ -4,11 +4,22 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec import Raw
 
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
+from bascule.protocols.responses.request import ToolRef
+from bascule.toolkit.handler import Tool
 from bascule.toolkit.names import Identity, Ledger
-from bascule.tools.items_only import ItemsOnly, answer, call, call_id_of, failed, pair
+from bascule.tools.hosted import HostedHandler
+from bascule.tools.items_only import answer, call, call_id_of, failed, pair
+
+
+class McpParams(msgspec.Struct):
+    server_label: str
+
+
+_decode = json.decoder(McpParams)
 
 
 class McpListTools(msgspec.Struct):
@@ -46,11 +57,21 @@ class McpApprovalResponse(msgspec.Struct):
     reason: str | None = None
 
 
-class McpHandler(ItemsOnly):
+class McpHandler(HostedHandler[McpParams]):
+    kind: ClassVar[str] = "mcp"
     types: ClassVar[frozenset[str]] = frozenset({"mcp"})
     item_types: ClassVar[frozenset[str]] = frozenset(
         {"mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response"}
     )
+
+    def parse(self, declaration: Raw, param: str) -> McpParams:
+        return json.field(_decode, declaration, param)
+
+    def normalize(self, params: McpParams) -> Sequence[Tool]:
+        return [Tool(Identity(params.server_label, "", "mcp"))]
+
+    def chosen(self, ref: ToolRef, identity: Identity) -> bool:
+        return ref.server_label == identity.namespace
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         if item.type == "mcp_list_tools":

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
+from msgspec import Raw
 
+from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
-from bascule.tools.items_only import ItemsOnly, answer, call, given, wire_name
+from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.items_only import answer, call, given, wire_name
 
 
 class Action(msgspec.Struct):
@@ -46,11 +49,15 @@ class ShellCallOutput(msgspec.Struct):
     output: list[Printed]
 
 
-class ShellHandler(ItemsOnly):
+class ShellHandler(HostedHandler[None]):
     """Executed by the client, or in a container of the server's; the items are the same."""
 
+    kind: ClassVar[str] = "shell"
     types: ClassVar[frozenset[str]] = frozenset({"shell"})
     item_types: ClassVar[frozenset[str]] = frozenset({"shell_call", "shell_call_output"})
+
+    def parse(self, declaration: Raw, param: str) -> None:
+        json.field(declared, declaration, param)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         if item.type == "shell_call_output":

@@ -1,14 +1,26 @@
 """`tool_search`: a search for tools that were not declared from the start."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
+from msgspec import Raw
 
-from bascule.protocols import json
+from bascule.protocols import capabilities, json
 from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
 from bascule.tools.items_only import ItemsOnly, answer, call, call_id_of, pair, wire_name
+
+
+class ToolSearchParams(msgspec.Struct):
+    """`description` and `parameters` belong to execution by the client."""
+
+    execution: Literal["server", "client"] = "server"
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+_decode = json.decoder(ToolSearchParams)
 
 
 class ToolSearchCall(msgspec.Struct):
@@ -30,7 +42,13 @@ class ToolSearchOutput(msgspec.Struct):
 class ToolSearchHandler(ItemsOnly):
     """Without a call id nothing says which call an output belongs to: each is then told by itself."""
 
+    types: ClassVar[frozenset[str]] = frozenset({"tool_search"})
     item_types: ClassVar[frozenset[str]] = frozenset({"tool_search_call", "tool_search_output"})
+    served: ClassVar[bool] = False
+
+    def parse(self, declaration: Raw, param: str) -> None:
+        json.field(_decode, declaration, param)
+        raise capabilities.refusal(capabilities.TOOLS["tool_search"], f"{param}.type")
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         wire = wire_name(names, "tool_search")

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec import Raw
 
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
-from bascule.tools.items_only import ItemsOnly, call_id_of, failed, given, pair, wire_name
+from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.items_only import call_id_of, failed, given, pair, wire_name
 
 
 class Action(msgspec.Struct):
@@ -30,7 +32,8 @@ class WebSearchCall(msgspec.Struct):
     results: list[Any] | None = None
 
 
-class WebSearchHandler(ItemsOnly):
+class WebSearchHandler(HostedHandler[None]):
+    kind: ClassVar[str] = "web_search"
     types: ClassVar[frozenset[str]] = frozenset(
         {
             *("web_search", "web_search_2025_08_26"),
@@ -38,6 +41,9 @@ class WebSearchHandler(ItemsOnly):
         }
     )
     item_types: ClassVar[frozenset[str]] = frozenset({"web_search_call"})
+
+    def parse(self, declaration: Raw, param: str) -> None:
+        json.field(declared, declaration, param)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(WebSearchCall, param)

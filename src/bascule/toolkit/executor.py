@@ -1,0 +1,53 @@
+"""`ToolExecutor`: runs the calls of a tool that is not the client's, and shows them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+from bascule.protocols.responses.items import Item
+from bascule.toolkit.names import Identity
+from bascule.toolkit.outcome import Call, Outcome
+from bascule.toolkit.projection import ItemWriter, Projection
+
+P = TypeVar("P")
+
+Policy = Literal["parallel", "per_name", "exclusive"]
+"""Which of a round's calls may overlap: all, all but calls of the same name, or none."""
+
+
+class ExecutionContext(msgspec.Struct):
+    """What an execution may know of its turn."""
+
+    response_id: str
+    round: int
+
+
+class ToolExecutor(ABC, Generic[P]):
+    """Runs calls. Whatever it raises becomes an error result of that call alone."""
+
+    policy: Policy = "per_name"
+    timeout: float = 60.0
+    """Seconds, from when the call runs."""
+
+    @abstractmethod
+    async def execute(self, call: Call, params: P, context: ExecutionContext) -> Outcome:
+        """Run the call; its arguments are JSON that fits the tool's schema."""
+
+    async def resume(
+        self,
+        call: Call,
+        params: P,
+        state: bytes,
+        answers: Sequence[Item],
+        context: ExecutionContext,
+    ) -> Outcome:
+        """Go on with a call that was suspended, with the input items that it awaited, in order."""
+        raise NotImplementedError(f"{type(self).__name__} suspends but cannot resume")
+
+    def project(
+        self, writer: ItemWriter, call: Call, identity: Identity, params: P
+    ) -> Projection | None:
+        """The call's public item and its lifecycle; None for a call that the client need not see."""
+        return None

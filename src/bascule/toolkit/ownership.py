@@ -1,0 +1,58 @@
+"""Who owns which call: data, never guessed from a name."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from bascule.toolkit.executor import Policy, ToolExecutor
+
+P = TypeVar("P")
+
+
+class Owner(Enum):
+    """Who executes a call. UPSTREAM types run in the model server and never come back as calls;
+    LOCAL is the client's own runtime."""
+
+    CLIENT = "client"
+    GATEWAY = "gateway"
+    UPSTREAM = "upstream"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """An executor with the parameters of one declaration, and how its calls may run. Made by `bind`,
+    which pairs the types before they are erased here."""
+
+    executor: ToolExecutor[Any]
+    params: Any
+    policy: Policy
+    timeout: float
+    """Seconds, from when a call runs."""
+
+
+def bind(executor: ToolExecutor[P], params: P) -> Binding:
+    """Pair an executor with parameters of its type, under the executor's own policy and timeout."""
+    return Binding(executor, params, executor.policy, executor.timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """The owner, and who runs the call there. A gateway-owned tool without a binding is not offered to
+    the model and answers every call with an error."""
+
+    owner: Owner
+    binding: Binding | None = None
+
+
+CLIENT = Ownership(Owner.CLIENT)
+"""The calls go back to the client."""
+UPSTREAM = Ownership(Owner.UPSTREAM)
+"""The model's server runs the calls itself."""
+UNAVAILABLE = Ownership(Owner.GATEWAY)
+"""The gateway would have to run the calls, and nothing here can."""
+
+
+def gateway(executor: ToolExecutor[P], params: P) -> Ownership:
+    """The gateway runs the calls."""
+    return Ownership(Owner.GATEWAY, bind(executor, params))
