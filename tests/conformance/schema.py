@@ -271,6 +271,31 @@ _CUSTOM_TOOL: Json = {
 _CUSTOM_CHOICE = _object("custom", name=_STRING)
 
 
+_OTHER_TYPE: Json = {"type": "string", "not": {"enum": ["function", "custom", "allowed_tools"]}}
+_OTHER_TOOL: Json = {"type": "object", "properties": {"type": _OTHER_TYPE}, "required": ["type"]}
+
+
+def _choose_other(schemas: Json) -> None:
+    choice = schemas["ResponseResource"]["properties"]["tool_choice"]["oneOf"]
+    choice.append(_OTHER_TOOL)
+    schemas["AllowedToolChoice"]["properties"]["tools"]["items"]["oneOf"].append(_OTHER_TOOL)
+
+
+def _has_other_tool(value: Json) -> bool:
+    known = ("function", "custom")
+    return any(t["type"] not in known for r in _responses(value) for t in r["tools"])
+
+
+def _chooses_other(value: Json) -> bool:
+    for response in _responses(value):
+        choice = response["tool_choice"]
+        if isinstance(choice, dict):
+            refs = choice.get("tools", (choice,))
+            if any(ref["type"] not in ("function", "custom") for ref in refs):
+                return True
+    return False
+
+
 def _choose_custom(schemas: Json) -> None:
     schemas["ResponseResource"]["properties"]["tool_choice"]["oneOf"].append(_CUSTOM_CHOICE)
     schemas["AllowedToolChoice"]["properties"]["tools"]["items"]["oneOf"].append(_CUSTOM_CHOICE)
@@ -323,6 +348,18 @@ DIFFERENCES = [
         "declared custom tools are shown as they were declared",
         _has_tool("custom"),
         _one_more("Tool", _CUSTOM_TOOL),
+    ),
+    Difference(
+        "other tools in the echo",
+        "tools of all types are shown as they were declared; the document knows functions only",
+        _has_other_tool,
+        _one_more("Tool", _OTHER_TOOL),
+    ),
+    Difference(
+        "other tools in tool_choice",
+        "a choice may name a tool of any type, and is echoed as it came",
+        _chooses_other,
+        _choose_other,
     ),
     Difference(
         "custom tools in tool_choice",

@@ -107,7 +107,7 @@ class Asking:
             items = [*items, *before.retold(rule)]
             if rule.never:
                 tools = b""
-        guard = Guard(rule, self._feed)
+        guard = Guard(rule, self._plan.canonical, self._feed)
         await self._ask(self._request, items, tools, guard.feed)
         if guard.violation is not None:
             self._state.add_usage(guard.violation.usage)
@@ -187,4 +187,4 @@ class Asking:
         entry = self._plan.registry.lookup(wire)
         if entry is None or entry.lenient:
             return None
-        return self._plan.schemas.of(wire)
+        return self._plan.schemas.of(entry.wire)

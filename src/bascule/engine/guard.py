@@ -32,8 +32,10 @@ class Guard:
     makes it again when it has read the result of the first.
     """
 
-    def __init__(self, rule: ChoiceRule, feed: Feed) -> None:
+    def __init__(self, rule: ChoiceRule, canonical: Callable[[str], str], feed: Feed) -> None:
+        """`canonical` gives the wire name of the tool that the model means by a name."""
         self._rule = rule
+        self._canonical = canonical
         self._feed = feed
         self._held: list[RoundEvent] = []
         self._holding = bool(rule.must) or rule.never
@@ -69,7 +71,7 @@ class Guard:
         if not isinstance(event, _INDEXED):
             return True
         call = call_of(event.item) if isinstance(event, OutputItemAdded) else None
-        if call is not None and not self._may_stay(call.name):
+        if call is not None and not self._may_stay(self._canonical(call.name)):
             self._dropped.add(event.output_index)
         return event.output_index not in self._dropped
 
@@ -96,7 +98,7 @@ class Guard:
                 continue
             call = call_of(event.item)
             if call is not None:
-                calls.append((call.name, call.arguments))
+                calls.append((self._canonical(call.name), call.arguments))
             else:
                 texts.append(text_of(event.item) or "")
         if self._rule.never:
