@@ -216,7 +216,7 @@ async def test_the_echo_shows_what_was_declared() -> None:
         "Customers.",
     )
     function, custom = echoed["tools"]
-    assert function == {**FIND, "strict": None}
+    assert function == {**FIND, "strict": None, "output_schema": None}
     assert custom == {**QUERY, "format": {"type": "text"}}
 
 

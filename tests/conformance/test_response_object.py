@@ -177,7 +177,9 @@ async def test_declared_functions_are_shown_with_explicit_nulls() -> None:
     async with gateway() as (api, _):
         response = check_answer(await api.create(tools=[WEATHER, TIME, RUN]))
     run = {**RUN, "format": {"type": "text"}}
-    assert response["tools"] == [WEATHER, {**TIME, "description": None, "strict": None}, run]
+    weather = {**WEATHER, "output_schema": None}
+    time = {**TIME, "description": None, "strict": None, "output_schema": None}
+    assert response["tools"] == [weather, time, run]
 
 
 @pytest.mark.requirement("response:status:client-calls")

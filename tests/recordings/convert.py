@@ -105,12 +105,18 @@ def _steps(item: Json) -> list[Step]:
             text = reasoning_text(item)
             return [Reasoning(text, chunks=3)] if text else []
         case "function_call":
-            return [Call(item["name"], item["arguments"], id=item["call_id"], split=3)]
+            return [Call(_wire(item), item["arguments"], id=item["call_id"], split=3)]
         case "custom_tool_call":
             arguments = msgspec.json.encode({"input": item["input"]}).decode()
-            return [Call(item["name"], arguments, id=item["call_id"], split=4)]
+            return [Call(_wire(item), arguments, id=item["call_id"], split=4)]
         case other:
             raise ValueError(f"no Chat server writes a {other}")
+
+
+def _wire(call: Json) -> str:
+    """The name that the model's server was told, of tools whose names are short and legal."""
+    namespace = call.get("namespace")
+    return f"{namespace}__{call['name']}" if namespace else call["name"]
 
 
 def _part(part: Json) -> list[Step]:

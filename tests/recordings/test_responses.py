@@ -33,6 +33,7 @@ FAMILIES = [
     "function.required",
     "custom_tool",
     "custom_tool.grammar",
+    "namespace",
     "structured_output",
     "incomplete",
     "error",

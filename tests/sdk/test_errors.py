@@ -28,8 +28,16 @@ def test_what_is_not_there_yet_is_refused_by_name(client: OpenAI) -> None:
         client.responses.create(model="scripted", input="x", background=True)
     assert raised.value.param == "background"
     with pytest.raises(openai.BadRequestError) as raised:
-        client.responses.create(model="scripted", input="x", tools=[{"type": "web_search"}])
+        client.responses.create(model="scripted", input="x", tools=[{"type": "tool_search"}])
     assert raised.value.param == "tools[0].type"
+
+
+def test_a_tool_that_nothing_here_runs_is_named(client: OpenAI) -> None:
+    raw = client.responses.with_raw_response.create(
+        model="scripted", input="x", tools=[{"type": "web_search"}]
+    )
+    assert raw.headers["x-bascule-ignored"] == "tools[0]"
+    assert raw.parse().tools[0].type == "web_search"
 
 
 def test_an_unknown_previous_response(client: OpenAI) -> None:

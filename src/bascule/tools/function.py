@@ -53,9 +53,9 @@ class FunctionHandler(ToolHandler[FunctionParams]):
         return [Tool(identity, params.description, params.parameters, params.strict)]
 
     def echo(self, declaration: Raw, params: FunctionParams) -> Raw:
-        """With explicit nulls: Open Responses requires the keys."""
+        """With explicit nulls: Open Responses requires the keys, and OpenAI adds the last."""
         members = json.envelope(bytes(declaration))
-        for name in ("description", "parameters", "strict"):
+        for name in ("description", "parameters", "strict", "output_schema"):
             members.setdefault(name, _NULL)
         return Raw(json.encode(members))
 
