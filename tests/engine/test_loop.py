@@ -104,6 +104,7 @@ async def test_a_call_starts_while_the_model_still_writes() -> None:
     assert [i["type"] for i in answer.response["output"]] == ["lookup_call", "message", "message"]
 
 
+@pytest.mark.requirement("tools:failed")
 async def test_a_failed_call_is_told_to_the_model_and_the_turn_goes_on() -> None:
     async def fails(_: ToolCall) -> Outcome:
         return Failed(message="no luck")
@@ -125,6 +126,7 @@ async def test_a_failed_call_is_told_to_the_model_and_the_turn_goes_on() -> None
         assert response["status"] == "completed"
 
 
+@pytest.mark.requirement("tool:hosted:unavailable")
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_gateway_owned_call_without_an_executor_gets_an_error_result(stream: bool) -> None:
     replies = [Reply(lookup("x")), Reply("Then not.")]
@@ -158,6 +160,7 @@ async def test_parallel_calls_overlap_and_their_results_keep_the_models_order() 
     assert [m["tool_call_id"] for m in messages[-2:]] == ["call_1", "call_2"]
 
 
+@pytest.mark.requirement("tools:rounds:cap")
 async def test_the_round_cap_ends_incomplete_after_the_last_calls_ran() -> None:
     executor = LookupExecutor(found)
     async with (
@@ -222,6 +225,7 @@ async def test_a_tool_declared_in_a_round_can_be_called_in_the_next() -> None:
     assert names == [["lookup"], ["lookup", "get_weather"], ["lookup", "get_weather"]]
 
 
+@pytest.mark.requirement("tools:rounds:forced-once")
 async def test_a_forced_choice_holds_for_the_first_round_only() -> None:
     executor = LookupExecutor(found)
     replies = [Reply(lookup("x")), Reply("Free.")]
@@ -231,6 +235,7 @@ async def test_a_forced_choice_holds_for_the_first_round_only() -> None:
         assert "tool_choice" not in model.chats[1].json
 
 
+@pytest.mark.requirement("choice:allowed:enforced")
 async def test_calls_outside_allowed_tools_never_run() -> None:
     executor = LookupExecutor(found)
     allowed = {
