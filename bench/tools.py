@@ -75,6 +75,15 @@ profile = "openai"
 base_url = "http://127.0.0.1:{upstream}/v1"
 """
 
+SMALL = {
+    "type": "function",
+    "description": "Looks something up and gives what was found.",
+    "parameters": {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}},
+        "required": ["path"],
+    },
+}
 FIND = {"type": "function", "name": "find", "parameters": {"type": "object"}}
 
 
@@ -84,7 +93,7 @@ def request(model, tools, *, stream=False):
 
 
 def bodies_of(scenario):
-    many = [bodies.tool("responses", f"tool_{i}", i) for i in range(128)]
+    many = [{**SMALL, "name": f"tool_{i}"} for i in range(128)]
     calls = {
         "plain call": ("call:find", FIND),
         "namespaced": ("call:crm__find", {"type": "namespace", "name": "crm", "tools": [FIND]}),

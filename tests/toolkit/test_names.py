@@ -61,7 +61,7 @@ def test_a_name_that_was_sent_never_changes(
     second.assign_all(earlier)
     assert {identity: second.assign(identity) for identity in earlier} == names
     assert len(set(second.table().values())) == len(second.table())
-    assert second.agrees(names)
+    assert second.agrees(Ledger(fixed=names))
 
 
 @given(identities, limits)

@@ -66,7 +66,7 @@ class Asking:
     async def run(self) -> None:
         """Raises ApiError when the server refused or failed before its answer began, and when no
         answer followed the choice. The usage of discarded answers is added to the state's."""
-        names = [spec.name for spec in self._plan.functions]
+        names = self._plan.function_names
         parallel = self._request.parallel_tool_calls
         rule = rule_for(self._choice, self._target.flags, names, parallel=parallel)
         if rule is None:
@@ -151,7 +151,7 @@ class Asking:
         if tools and flags.repair_arguments:
             feed = ArgumentRepair(self._schema_of, feed).feed
         if tools and flags.text_tool_calls and self._choice.mode != "none":
-            names = frozenset(spec.name for spec in self._plan.functions)
+            names = frozenset(self._plan.function_names)
             feed = TextCalls(names, feed).feed
         await self._send(request, items, tools, feed)
 

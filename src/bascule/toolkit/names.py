@@ -64,20 +64,22 @@ class Ledger:
         """All that was assigned, to be kept with the response."""
         return dict(self._wire)
 
-    def agrees(self, names: Mapping[Identity, str]) -> bool:
-        """Whether `names` could be added without changing any name on either side."""
-        for identity, wire in names.items():
+    def agrees(self, names: "Ledger") -> bool:
+        """Whether the names of another ledger could be added without changing any name on either
+        side."""
+        if not self._wire:
+            return True
+        for identity, wire in names._wire.items():  # noqa: SLF001 -- of its own kind
             if self._wire.get(identity, wire) != wire:
                 return False
             if self._identity.get(wire, identity) != identity:
                 return False
         return True
 
-    def adopt(self, names: Mapping[Identity, str]) -> None:
-        """Add names with which this ledger agrees."""
-        for identity, wire in names.items():
-            self._wire[identity] = wire
-            self._identity[wire] = identity
+    def adopt(self, names: "Ledger") -> None:
+        """Add the names of a ledger with which this one agrees."""
+        self._wire.update(names._wire)  # noqa: SLF001
+        self._identity.update(names._identity)  # noqa: SLF001
 
     def _mint(self, identity: Identity) -> str:
         parts = [part for part in (identity.namespace, identity.name) if part]

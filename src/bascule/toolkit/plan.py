@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from msgspec import Raw
 
@@ -10,7 +11,7 @@ from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.function import FunctionSpec, Offered, WireChoice
 from bascule.protocols.responses.request import ToolChoice, ToolRef
 from bascule.toolkit.arguments import ArgumentSchemas
-from bascule.toolkit.names import DEFAULT_NAMESPACE, Identity
+from bascule.toolkit.names import DEFAULT_NAMESPACE, Identity, Ledger
 from bascule.toolkit.ownership import UPSTREAM, Owner, Ownership
 from bascule.toolkit.registry import ToolEntry, ToolRegistry
 
@@ -33,14 +34,15 @@ class NativeTool:
         return self.name is None or ref.name == self.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolPlan:
     """The outcome for one list of declarations. Never changed, so it may serve many turns."""
 
     offered: tuple[Offered, ...]
     """What the model's server is told of, in the order of the declarations."""
     registry: ToolRegistry
-    names: dict[Identity, str]
+    names: Ledger
+    """The names of the tools, and of nothing else."""
     echo: bytes
     """The declarations as the response shows them: a JSON list."""
     schemas: ArgumentSchemas
@@ -50,12 +52,16 @@ class ToolPlan:
     """JSON paths of what has no effect: tools that nothing here can run, members without a meaning."""
     _encoded: dict[object, bytes] = field(default_factory=dict[object, bytes])
 
-    @property
-    def functions(self) -> list[FunctionSpec]:
+    @cached_property
+    def functions(self) -> Sequence[FunctionSpec]:
         """Those of what is offered that are functions."""
         return [tool for tool in self.offered if isinstance(tool, FunctionSpec)]
 
-    @property
+    @cached_property
+    def function_names(self) -> Sequence[str]:
+        return [spec.name for spec in self.functions]
+
+    @cached_property
     def is_verbatim(self) -> bool:
         """Whether a server that speaks Responses is told the declarations as they are, and no call
         is the gateway's."""
@@ -119,7 +125,7 @@ class ToolPlan:
         return wires, natives
 
 
-EMPTY = ToolPlan((), ToolRegistry(), {}, b"[]", ArgumentSchemas(()))
+EMPTY = ToolPlan((), ToolRegistry(), Ledger(), b"[]", ArgumentSchemas(()))
 
 
 def _chosen(registry: ToolRegistry, ref: ToolRef) -> list[ToolEntry]:

@@ -176,7 +176,7 @@ def _register(
     return ToolPlan(
         offered=tuple(offered),
         registry=ToolRegistry(entries),
-        names={entry.identity: entry.wire for entry in entries},
+        names=Ledger(fixed={entry.identity: entry.wire for entry in entries}),
         echo=json.encode([_echo(stage) for stage in (*first, *later)]),
         schemas=ArgumentSchemas(tool for tool in offered if isinstance(tool, FunctionSpec)),
         natives=tuple(kept for kept in found.values() if isinstance(kept, NativeTool)),
