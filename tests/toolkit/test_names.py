@@ -39,8 +39,8 @@ def test_names_are_legal_short_and_lead_back(found: list[Identity], limit: int) 
 def test_the_order_of_declarations_does_not_matter_for_the_plain_names(
     found: list[Identity], limit: int
 ) -> None:
-    # A function and a custom tool of one name have the same right to it: the first gets it.
-    found = [identity for identity in found if identity.kind != "custom"]
+    # Tools of different kinds and one name have the same right to it: the first gets it.
+    found = [identity for identity in found if identity.kind == "function"]
     one, other = Ledger(limit), Ledger(limit)
     one.assign_all(found)
     other.assign_all(reversed(found))
@@ -85,17 +85,6 @@ def test_the_namespaced_one_takes_the_hash() -> None:
     ledger.assign_all([inside, outside])
     assert ledger.assign(outside) == "a__b"
     assert re.fullmatch(r"a__b_[0-9a-f]{10}", ledger.assign(inside))
-
-
-def test_a_function_may_bear_a_hosted_tools_name() -> None:
-    ledger = Ledger()
-    hosted, function = (
-        Identity(None, "web_search", "web_search"),
-        Identity(None, "web_search", "function"),
-    )
-    ledger.assign_all([hosted, function])
-    assert ledger.assign(function) == "web_search"
-    assert ledger.assign(hosted) != "web_search"
 
 
 @pytest.mark.parametrize("limit", [64, 128])

@@ -10,10 +10,8 @@ from bascule.engine.seal import Sealer
 from bascule.engine.state import Origin
 from bascule.protocols import json
 from bascule.protocols.errors import invalid
-from bascule.protocols.ids import is_minted
 from bascule.protocols.responses.items import (
     Flat,
-    FunctionCall,
     Item,
     Message,
     Part,
@@ -23,7 +21,7 @@ from bascule.protocols.responses.items import (
 )
 from bascule.protocols.responses.parts import TEXT_PARTS, check_part
 from bascule.toolkit.handler import Handlers, ToolHandler
-from bascule.toolkit.names import Identity, Ledger
+from bascule.toolkit.names import Ledger
 from bascule.upstreams.target import Target
 
 
@@ -93,37 +91,15 @@ class Flattener:
         return Flattened(flat, waiting, self._names)
 
     def _passed(self, item: Item, param: str) -> Sequence[Flat]:
-        data = Raw(item.raw)
-        match item.type:
-            case "message":
-                item.view(Message, param)
-            case "reasoning":
-                return self._own_reasoning(item, param)
-            case "function_call":
-                return [self._passed_call(item.view(FunctionCall, param), item)]
-            case "function_call_output" | "custom_tool_call_output":
-                view = item.view(_Answer, param)
-                return [Passed(without_own_id(item), answers=view.call_id)]
-            case "custom_tool_call":
-                return [Passed(without_own_id(item), call_id=item.view(_Answer, param).call_id)]
-            case _:
-                return [Passed(data)]
-        return [Passed(without_own_id(item))]
-
-    def _passed_call(self, call: FunctionCall, item: Item) -> Flat:
-        """Under the name that the server knows; of a namespace that it keeps itself, as it is."""
-        data = without_own_id(item)
-        awaited = None if b'"async"' in bytes(data) else call.call_id
-        identity = Identity.of(call.namespace, call.name, "function")
-        native = self._surface.takes("namespace", known=True)
-        if native and call.namespace is not None and self._names.wire(identity) is None:
-            return Passed(data, call_id=awaited)
-        wire = self._names.assign(identity)
-        if wire != call.name or call.namespace is not None:
-            members = json.envelope(bytes(data))
-            members.pop("namespace", None)
-            data = Raw(json.encode({**members, "name": wire}))
-        return Passed(data, call_id=awaited)
+        if item.type == "message":
+            item.view(Message, param)
+            return [Passed(item.unminted())]
+        if item.type == "reasoning":
+            return self._own_reasoning(item, param)
+        handler = self._handlers.for_item(item.type)
+        if handler is None:
+            return [Passed(Raw(item.raw))]
+        return handler.forward(item, self._names, self._surface, param)
 
     def _own_reasoning(self, item: Item, param: str) -> Sequence[Flat]:
         """What we sealed is given back as it was to the server that it came from, and to no other;
@@ -190,10 +166,6 @@ class Flattener:
         return [Thought(text, self._details(origin.upstream, origin.model_name, origin.details))]
 
 
-class _Answer(msgspec.Struct):
-    call_id: str
-
-
 class _Kind(msgspec.Struct):
     type: str | None = None
 
@@ -204,15 +176,6 @@ _kind = json.decoder(_Kind)
 def is_item(detail: Raw) -> bool:
     """Whether a record of a reasoning is the item itself, of a server that speaks Responses."""
     return _kind(detail).type == "reasoning"
-
-
-def without_own_id(item: Item) -> Raw:
-    """An item for another server, which would not know an id of ours."""
-    if item.id is None or not is_minted(item.id):
-        return Raw(item.raw)
-    members = json.envelope(item.raw)
-    members.pop("id", None)
-    return Raw(json.encode(members))
 
 
 def _check_parts(content: Sequence[Part], param: str, i: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 from msgspec import Raw
 
-from bascule.protocols.responses.items import Flat, Item
+from bascule.protocols.responses.items import Flat, Item, Passed
 from bascule.protocols.responses.request import ToolRef
 from bascule.protocols.upstream import ModelSurface
 from bascule.toolkit.names import Identity, Ledger
@@ -85,6 +85,13 @@ class ToolHandler(ABC, Generic[P]):
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         """A history item as the model's server can read it. Raises ApiError 400 below `param`."""
         raise NotImplementedError(f"{type(self).__name__} has item types but does not flatten")
+
+    def forward(
+        self, item: Item, names: Ledger, surface: ModelSurface, param: str
+    ) -> Sequence[Flat]:
+        """A history item for a server that takes this type as it is. Raises ApiError 400 below
+        `param`."""
+        return [Passed(item.unminted())]
 
     def answers(self, item: Item) -> str | None:
         """The key of what an input item answers, to match `Suspended.awaits`; None if nothing."""

@@ -48,9 +48,8 @@ class Ledger:
         return wire
 
     def assign_all(self, identities: Iterable[Identity]) -> None:
-        """Names for one list: plain names first, so that the namespaced one takes the hash, and
-        functions before hosted tools, which may be called anything."""
-        for identity in sorted(identities, key=_rank):
+        """Names for one list: plain names first, so that the namespaced one takes the hash."""
+        for identity in sorted(identities, key=_is_namespaced):
             self.assign(identity)
 
     def wire(self, identity: Identity) -> str | None:
@@ -98,10 +97,8 @@ class Ledger:
         raise AssertionError("two identities with one SHA-256")
 
 
-def _rank(identity: Identity) -> int:
-    if identity.kind not in ("function", "custom"):
-        return 2
-    return 1 if identity.namespace else 0
+def _is_namespaced(identity: Identity) -> bool:
+    return identity.namespace is not None
 
 
 def _shorten(text: str, room: int) -> str:

@@ -1,6 +1,6 @@
 """Stages 1 to 4: declarations become a plan, which is the model's functions and the registry."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
@@ -160,7 +160,7 @@ def _register(
             found[tool.identity] = (stage, tool)
     if len(found) > limit:
         raise invalid(f"More than {limit} tools are declared.", "tools", "too_many_tools")
-    names.assign_all(key for key in found if isinstance(key, Identity))
+    _name(found.values(), names)
     offered: list[Offered] = []
     entries: list[ToolEntry] = []
     ignored: list[str] = []
@@ -182,6 +182,13 @@ def _register(
         natives=tuple(kept for kept in found.values() if isinstance(kept, NativeTool)),
         ignored=tuple(ignored),
     )
+
+
+def _name(kept: Iterable[NativeTool | tuple[_Parsed, Tool]], names: Ledger) -> None:
+    """Functions before hosted tools, which may be called anything."""
+    tools = [pair for pair in kept if not isinstance(pair, NativeTool)]
+    for late in (False, True):
+        names.assign_all(tool.identity for p, tool in tools if p.handler.names_late is late)
 
 
 def _entry(parsed: _Parsed, tool: Tool, names: Ledger) -> ToolEntry:

@@ -17,14 +17,16 @@ from bascule.protocols.responses.items import (
     Item,
     ItemStatus,
     Part,
+    Passed,
 )
 from bascule.protocols.responses.request import ToolRef
+from bascule.protocols.upstream import ModelSurface
 from bascule.toolkit.handler import Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.outcome import Call
 from bascule.toolkit.projection import ItemWriter, Projection
 from bascule.tools.free_text import FreeText
-from bascule.tools.function import check_output
+from bascule.tools.function import Answer, check_output
 
 
 class Grammar(msgspec.Struct):
@@ -135,6 +137,14 @@ class CustomHandler(ToolHandler[CustomParams]):
         wire = names.assign(Identity.of(call.namespace, call.name, "custom"))
         arguments = json.encode({"input": call.input}).decode()
         return [FunctionCall(call.call_id, wire, arguments)]
+
+    def forward(
+        self, item: Item, names: Ledger, surface: ModelSurface, param: str
+    ) -> Sequence[Flat]:
+        call_id = item.view(Answer, param).call_id
+        if item.type == "custom_tool_call_output":
+            return [Passed(item.unminted(), answers=call_id)]
+        return [Passed(item.unminted(), call_id=call_id)]
 
     def answers(self, item: Item) -> str | None:
         if item.type != "custom_tool_call_output":

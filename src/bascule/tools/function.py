@@ -8,11 +8,25 @@ from msgspec import Raw
 
 from bascule.protocols import json
 from bascule.protocols.errors import invalid
-from bascule.protocols.responses.items import Flat, FunctionCall, FunctionCallOutput, Item, Part
+from bascule.protocols.responses.items import (
+    Flat,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Part,
+    Passed,
+)
 from bascule.protocols.responses.parts import check_part
 from bascule.protocols.responses.request import ToolRef
+from bascule.protocols.upstream import ModelSurface
 from bascule.toolkit.handler import Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
+
+
+class Answer(msgspec.Struct):
+    """What pairs a call with its output."""
+
+    call_id: str
 
 
 class FunctionParams(msgspec.Struct):
@@ -72,6 +86,27 @@ class FunctionHandler(ToolHandler[FunctionParams]):
         if wire == call.name:
             return [call]
         return [FunctionCall(call.call_id, wire, call.arguments)]
+
+    def forward(
+        self, item: Item, names: Ledger, surface: ModelSurface, param: str
+    ) -> Sequence[Flat]:
+        """A call goes under the name that the server knows; of a namespace that it keeps itself, as it
+        is."""
+        data = item.unminted()
+        if item.type == "function_call_output":
+            return [Passed(data, answers=item.view(Answer, param).call_id)]
+        call = item.view(FunctionCall, param)
+        awaited = None if b'"async"' in bytes(data) else call.call_id
+        identity = Identity.of(call.namespace, call.name, "function")
+        native = surface.takes("namespace", known=True)
+        if native and call.namespace is not None and names.wire(identity) is None:
+            return [Passed(data, call_id=awaited)]
+        wire = names.assign(identity)
+        if wire != call.name or call.namespace is not None:
+            members = json.envelope(bytes(data))
+            members.pop("namespace", None)
+            data = Raw(json.encode({**members, "name": wire}))
+        return [Passed(data, call_id=awaited)]
 
     def answers(self, item: Item) -> str | None:
         if item.type != "function_call_output":

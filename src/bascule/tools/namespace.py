@@ -44,6 +44,7 @@ class NamespaceHandler(ToolHandler[Namespace]):
     the namespace beside the name."""
 
     types: ClassVar[frozenset[str]] = frozenset({"namespace"})
+    names_late: ClassVar[bool] = False
 
     def __init__(self, members: Sequence[ToolHandler[Any]]) -> None:
         """`members` are the handlers of the types that a namespace may hold, one type each."""

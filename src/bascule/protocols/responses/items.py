@@ -12,6 +12,7 @@ import msgspec
 
 from bascule.protocols import json
 from bascule.protocols.errors import invalid
+from bascule.protocols.ids import is_minted
 
 Role = Literal["user", "assistant", "system", "developer"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
@@ -169,6 +170,14 @@ class Item:
         item._raw = raw
         item._view = view
         return item
+
+    def unminted(self) -> msgspec.Raw:
+        """The item for another server, which would not know an id of ours."""
+        if self.id is None or not is_minted(self.id):
+            return msgspec.Raw(self.raw)
+        members = json.envelope(self.raw)
+        members.pop("id", None)
+        return msgspec.Raw(json.encode(members))
 
     def view(self, type_: _Class[V], param: str = "input") -> V:
         """The item as `type_`. Raises ApiError 400 that names the field below `param`."""
