@@ -226,7 +226,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"text": {"format": {"type": "json_schema", "name": "x", "schema": 1}}},
         "text.format.schema",
     ),
-    "metadata": ({"metadata": {"a": 1}}, "metadata"),
+    "metadata": ({"metadata": {"a": 1}}, "metadata.a"),
     "include": ({"include": ["everything"]}, "include[0]"),
 }
 

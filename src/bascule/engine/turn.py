@@ -331,7 +331,7 @@ class _Turn:
             self._accumulator.add_item(data, Origin(model=pair))
             pair = []
         entry = call.entry
-        tool = bytes(entry.declaration) if entry is not None else b"{}"
+        tool = bytes(entry.handler.masked(entry.declaration)) if entry is not None else b"{}"
         self._suspended.append(
             SuspendedCall(call=call.call, tool=tool, awaits=outcome.awaits, state=outcome.state)
         )

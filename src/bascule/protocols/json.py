@@ -1,6 +1,7 @@
 """JSON as it comes from outside: strict decoding, faults as a 400 that names the place."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
@@ -81,9 +82,49 @@ def field(decode: Callable[[bytes | msgspec.Raw], T], raw: bytes | msgspec.Raw, 
     try:
         return decode(raw)
     except msgspec.DecodeError as e:
-        raise fault(e, param) from None
+        raise fault(_located(decode, raw, e), param) from None
     except RecursionError:
         raise _too_deep() from None
+
+
+def _located(
+    decode: Callable[[bytes | msgspec.Raw], Any],
+    raw: bytes | msgspec.Raw,
+    error: msgspec.DecodeError,
+) -> msgspec.DecodeError:
+    """The error with the numbers of the list elements that it lies in, which msgspec leaves out."""
+    text = str(error)
+    place = _PLACE.search(text)
+    if place is None or "[...]" not in place.group(1):
+        return error
+    path, *rest = place.group(1).split("[...]")
+    for members in rest:
+        path += f"{_faulty(decode, raw, path)}{members}"
+    return msgspec.ValidationError(f"{text[: place.start()]} - at `${path}`")
+
+
+def _faulty(
+    decode: Callable[[bytes | msgspec.Raw], Any], raw: bytes | msgspec.Raw, path: str
+) -> str:
+    """The step to the first element that does not decode, of the list or the map at `path`."""
+    whole: Any = {"": msgspec.json.decode(raw)}
+    holder, step = whole, ""
+    for name, number in re.findall(r"\.([^.\[]+)|\[(\d+)\]", path):
+        holder, step = holder[step], int(number) if number else name
+    found = as_object(holder[step])
+    listed: list[Any] = holder[step] if found is None else list(found.items())
+
+    def fails(index: int) -> bool:
+        some = listed[: index + 1]
+        holder[step] = some if found is None else dict(some)
+        try:
+            decode(encode(whole[""]))
+        except msgspec.DecodeError:
+            return True
+        return False
+
+    index = bisect_left(range(len(listed) - 1), x=True, key=fails)
+    return f"[{index}]" if found is None else f".{listed[index][0]}"
 
 
 def is_null(raw: bytes | msgspec.Raw) -> bool:

@@ -64,9 +64,13 @@ class ToolHandler(ABC, Generic[P]):
     def normalize(self, params: P) -> Sequence[Tool]:
         """The functions for the model."""
 
+    def masked(self, declaration: Raw) -> Raw:
+        """The declaration without its secrets: what may be stored, and shown."""
+        return declaration
+
     def echo(self, declaration: Raw, params: P) -> Raw:
         """The declaration as the response shows it."""
-        return declaration
+        return self.masked(declaration)
 
     def owner(self, params: P) -> Ownership:
         """Who executes the calls: the client, unless the handler says otherwise."""

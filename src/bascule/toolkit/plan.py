@@ -25,6 +25,8 @@ class NativeTool:
     name: str | None
     server_label: str | None
     declaration: Raw
+    shown: Raw
+    """The declaration without its secrets."""
     ownership: Ownership = UPSTREAM
 
     def chosen(self, ref: ToolRef) -> bool:

@@ -1,7 +1,7 @@
 """`code_interpreter`: Python that the model wrote, run in a container."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 from msgspec import Raw
@@ -9,8 +9,26 @@ from msgspec import Raw
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item, Part
 from bascule.toolkit.names import Ledger
-from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.hosted import HostedHandler
 from bascule.tools.items_only import call_id_of, failed, given, pair, texts, wire_name
+from bascule.tools.shapes import Callers, MemoryLimit, NetworkPolicy, without_secrets
+
+
+class AutoContainer(msgspec.Struct):
+    """`container` without an id: one is made."""
+
+    type: Literal["auto"]
+    file_ids: list[str] | None = None
+    memory_limit: MemoryLimit | None = None
+    network_policy: NetworkPolicy | None = None
+
+
+class CodeInterpreterParams(msgspec.Struct):
+    container: str | AutoContainer
+    allowed_callers: Callers | None = None
+
+
+_decode = json.decoder(CodeInterpreterParams)
 
 
 class Logs(msgspec.Struct, tag_field="type", tag="logs"):
@@ -29,13 +47,16 @@ class CodeInterpreterCall(msgspec.Struct):
     outputs: list[Logs | Image] | None = None
 
 
-class CodeInterpreterHandler(HostedHandler[None]):
+class CodeInterpreterHandler(HostedHandler[CodeInterpreterParams]):
     kind: ClassVar[str] = "code_interpreter"
     types: ClassVar[frozenset[str]] = frozenset({"code_interpreter"})
     item_types: ClassVar[frozenset[str]] = frozenset({"code_interpreter_call"})
 
-    def parse(self, declaration: Raw, param: str) -> None:
-        json.field(declared, declaration, param)
+    def parse(self, declaration: Raw, param: str) -> CodeInterpreterParams:
+        return json.field(_decode, declaration, param)
+
+    def masked(self, declaration: Raw) -> Raw:
+        return without_secrets(declaration, "container")
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(CodeInterpreterCall, param)

@@ -1,16 +1,64 @@
 """`image_generation`: an image that was made from the model's words."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item, Part
+from bascule.protocols.responses.request import Effort
 from bascule.toolkit.names import Ledger
-from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.hosted import HostedHandler
 from bascule.tools.items_only import call_id_of, failed, given, pair, texts, wire_name
+from bascule.tools.shapes import with_defaults
+
+
+class Mask(msgspec.Struct):
+    image_url: str | None = None
+    file_id: str | None = None
+
+
+class SvgReasoning(msgspec.Struct):
+    effort: Effort | None = None
+
+
+class Svg(msgspec.Struct):
+    model: str | None = None
+    reasoning: SvgReasoning | None = None
+
+
+class ImageGenerationParams(msgspec.Struct):
+    """The names of models are open."""
+
+    action: Literal["generate", "edit", "auto"] | None = None
+    background: Literal["transparent", "opaque", "auto"] | None = None
+    complexity: Literal["low", "medium", "high"] | None = None
+    frame_count: Annotated[int, Meta(ge=1)] | None = None
+    frame_duration_ms: Annotated[int, Meta(ge=1)] | None = None
+    input_fidelity: Literal["high", "low"] | None = None
+    input_image_mask: Mask | None = None
+    model: str | None = None
+    moderation: Literal["auto", "low"] | None = None
+    output_compression: Annotated[int, Meta(ge=0, le=100)] | None = None
+    output_format: Literal["png", "webp", "jpeg", "gif", "svg"] | None = None
+    partial_images: Annotated[int, Meta(ge=0, le=3)] | None = None
+    quality: Literal["low", "medium", "high", "xhigh", "max", "auto"] | None = None
+    size: Annotated[str, Meta(pattern=r"^(auto|[1-9]\d*x[1-9]\d*)$")] | None = None
+    svg: Svg | None = None
+
+
+_decode = json.decoder(ImageGenerationParams)
+_DEFAULTS: Final = {
+    "background": Raw(b'"auto"'),
+    "moderation": Raw(b'"auto"'),
+    "n": Raw(b"1"),
+    "output_compression": Raw(b"100"),
+    "output_format": Raw(b'"png"'),
+    "quality": Raw(b'"auto"'),
+    "size": Raw(b'"auto"'),
+}
 
 
 class ImageGenerationCall(msgspec.Struct):
@@ -24,13 +72,16 @@ class ImageGenerationCall(msgspec.Struct):
     error: Any = None
 
 
-class ImageGenerationHandler(HostedHandler[None]):
+class ImageGenerationHandler(HostedHandler[ImageGenerationParams]):
     kind: ClassVar[str] = "image_generation"
     types: ClassVar[frozenset[str]] = frozenset({"image_generation"})
     item_types: ClassVar[frozenset[str]] = frozenset({"image_generation_call"})
 
-    def parse(self, declaration: Raw, param: str) -> None:
-        json.field(declared, declaration, param)
+    def parse(self, declaration: Raw, param: str) -> ImageGenerationParams:
+        return json.field(_decode, declaration, param)
+
+    def echo(self, declaration: Raw, params: ImageGenerationParams) -> Raw:
+        return with_defaults(declaration, _DEFAULTS)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(ImageGenerationCall, param)

@@ -1,25 +1,55 @@
 """`mcp`: tools of MCP servers, and the approvals that they may need."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Raw
 
 from bascule.protocols import json
+from bascule.protocols.errors import invalid
 from bascule.protocols.responses.items import Flat, Item
 from bascule.protocols.responses.request import ToolRef
 from bascule.toolkit.handler import Tool
 from bascule.toolkit.names import Identity, Ledger
 from bascule.tools.hosted import HostedHandler
 from bascule.tools.items_only import answer, call, call_id_of, failed, pair
+from bascule.tools.shapes import NULL, Callers, Name, with_defaults
+
+
+class ToolFilter(msgspec.Struct):
+    """Tools of a server: those it says only read (or do not), those with these names; both, if both
+    are given."""
+
+    read_only: bool | None = None
+    tool_names: list[str] | None = None
+
+
+class ApprovalFilter(msgspec.Struct):
+    always: ToolFilter | None = None
+    never: ToolFilter | None = None
 
 
 class McpParams(msgspec.Struct):
-    server_label: str
+    """A declared server. `headers` and `authorization` are used, never stored, logged or shown."""
+
+    server_label: Name
+    server_url: str | None = None
+    connector_id: str | None = None
+    tunnel_id: str | None = None
+    server_description: str | None = None
+    headers: dict[str, str] | None = None
+    authorization: str | None = None
+    allowed_tools: list[str] | ToolFilter | None = None
+    require_approval: Literal["always", "never"] | ApprovalFilter | None = None
+    """Always, when it is left out."""
+    defer_loading: bool | None = None
+    allowed_callers: Callers | None = None
 
 
 _decode = json.decoder(McpParams)
+_WHERE: Final = ("server_url", "connector_id", "tunnel_id")
+_DEFAULTS: Final = {"allowed_tools": NULL, "headers": NULL, "server_description": NULL}
 
 
 class McpListTools(msgspec.Struct):
@@ -65,7 +95,23 @@ class McpHandler(HostedHandler[McpParams]):
     )
 
     def parse(self, declaration: Raw, param: str) -> McpParams:
-        return json.field(_decode, declaration, param)
+        params = json.field(_decode, declaration, param)
+        given = [name for name in _WHERE if getattr(params, name) is not None]
+        if len(given) > 1:
+            place = f"{param}.{given[1]}"
+            what = f"Only one of {', '.join(repr(name) for name in _WHERE)} can be given."
+            raise invalid(what, place, "invalid_value")
+        return params
+
+    def masked(self, declaration: Raw) -> Raw:
+        members = json.envelope(bytes(declaration))
+        if not members.keys() & {"headers", "authorization"}:
+            return declaration
+        members.pop("authorization", None)
+        return Raw(json.encode({**members, "headers": None}))
+
+    def echo(self, declaration: Raw, params: McpParams) -> Raw:
+        return with_defaults(self.masked(declaration), _DEFAULTS)
 
     def normalize(self, params: McpParams) -> Sequence[Tool]:
         return [Tool(Identity(params.server_label, "", "mcp"))]

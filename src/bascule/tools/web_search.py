@@ -1,7 +1,7 @@
 """`web_search`: a search of the web, and the pages it opened."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Raw
@@ -9,8 +9,45 @@ from msgspec import Raw
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
-from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.hosted import HostedHandler
 from bascule.tools.items_only import call_id_of, failed, given, pair, wire_name
+from bascule.tools.shapes import NULL, with_defaults
+
+
+class Filters(msgspec.Struct):
+    """`blocked_domains` is not OpenAI's; other servers know it."""
+
+    allowed_domains: list[str] | None = None
+    blocked_domains: list[str] | None = None
+
+
+class UserLocation(msgspec.Struct):
+    type: Literal["approximate"] = "approximate"
+    city: str | None = None
+    country: str | None = None
+    region: str | None = None
+    timezone: str | None = None
+
+
+class WebSearchParams(msgspec.Struct):
+    """Of all names of the type; the older ones know fewer members."""
+
+    filters: Filters | None = None
+    user_location: UserLocation | None = None
+    search_context_size: Literal["low", "medium", "high"] | None = None
+    external_web_access: bool | None = None
+    search_content_types: list[Literal["text", "image"]] | None = None
+    index_gated_web_access: bool | None = None
+
+
+_decode = json.decoder(WebSearchParams)
+_PREVIEW: Final = {
+    "search_context_size": Raw(b'"medium"'),
+    "user_location": Raw(
+        b'{"type":"approximate","city":null,"country":"US","region":null,"timezone":null}'
+    ),
+}
+_DEFAULTS: Final = {"filters": NULL, **_PREVIEW}
 
 
 class Action(msgspec.Struct):
@@ -32,7 +69,7 @@ class WebSearchCall(msgspec.Struct):
     results: list[Any] | None = None
 
 
-class WebSearchHandler(HostedHandler[None]):
+class WebSearchHandler(HostedHandler[WebSearchParams]):
     kind: ClassVar[str] = "web_search"
     types: ClassVar[frozenset[str]] = frozenset(
         {
@@ -42,8 +79,12 @@ class WebSearchHandler(HostedHandler[None]):
     )
     item_types: ClassVar[frozenset[str]] = frozenset({"web_search_call"})
 
-    def parse(self, declaration: Raw, param: str) -> None:
-        json.field(declared, declaration, param)
+    def parse(self, declaration: Raw, param: str) -> WebSearchParams:
+        return json.field(_decode, declaration, param)
+
+    def echo(self, declaration: Raw, params: WebSearchParams) -> Raw:
+        old = b"web_search_preview" in bytes(declaration)
+        return with_defaults(declaration, _PREVIEW if old else _DEFAULTS)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(WebSearchCall, param)
