@@ -61,7 +61,7 @@ def _installed(entry: EntryPoint) -> Plugin:
         raise ConfigError(
             f"{origin}: {entry.value} is neither a class of GatewayTool nor a function with @tool"
         )
-    if inspect.isabstract(tool) or not tool.types:
+    if inspect.isabstract(tool) or not hasattr(tool, "type"):
         raise ConfigError(f"{origin}: {entry.value} is not whole: it needs a type, and run")
     return Plugin(tool, origin)
 
