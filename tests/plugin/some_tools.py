@@ -76,3 +76,29 @@ def hang() -> str:
     STARTED.set()
     RELEASE.wait(10)
     return "late"
+
+
+@tool("acme:overlap")
+async def overlap() -> int:
+    """Count how many of these calls run at once."""
+    OVERLAP.running += 1
+    if OVERLAP.running == 2:
+        OVERLAP.both.set()
+    try:
+        async with asyncio.timeout(0.2):
+            await OVERLAP.both.wait()
+    except TimeoutError:
+        pass
+    most, OVERLAP.running = OVERLAP.running, OVERLAP.running - 1
+    return most
+
+
+class Overlap:
+    """What `acme:overlap` counts."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.both = asyncio.Event()
+
+
+OVERLAP = Overlap()
