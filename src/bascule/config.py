@@ -8,12 +8,23 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Final, Literal, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec import Meta
 
 ENV_PREFIX: Final = "BASCULE__"
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class ConfigError(ValueError):
@@ -125,6 +136,8 @@ class ToolsSection(_Section, frozen=True):
     max_reasks: NotNegative = 2
     """How often a round is asked again whose answer does not follow its tool choice."""
     max_result_bytes: Positive = 1024 * 1024
+    modules: tuple[str, ...] = ()
+    """Python modules with tools: names, or files (`load` makes their paths absolute)."""
     by_type: dict[str, dict[str, Any]] = {}
     """`[tools.TYPE]`, raw: each handler reads its own."""
 
@@ -169,7 +182,39 @@ def load(path: Path | None, environ: Mapping[str, str] | None = None) -> Config:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
             raise ConfigError(f"{path} is not valid TOML: {e}") from None
     _override(tree, environ)
+    _absolute_modules(tree, Path.cwd() if path is None else path.absolute().parent)
     return convert(tree, environ)
+
+
+def is_file_of_tools(module: str) -> bool:
+    """Whether an entry of `tools.modules` is a file, not the name of a module."""
+    return module.endswith(".py") or "/" in module
+
+
+def _absolute_modules(tree: dict[str, Any], folder: Path) -> None:
+    """A file of tools is looked for from the folder of the configuration."""
+    tools: Any = tree.get("tools")
+    modules: Any = cast("dict[str, Any]", tools).get("modules") if isinstance(tools, dict) else None
+    if isinstance(modules, list):
+        entries = cast("list[Any]", modules)
+        for i, entry in enumerate(entries):
+            if isinstance(entry, str) and is_file_of_tools(entry):
+                entries[i] = str(folder / entry)
+
+
+def read_table(
+    type_: type[S],
+    table: Mapping[str, Any],
+    place: str,
+    environ: Mapping[str, str] | None = None,
+) -> S:
+    """A table that its owner reads, such as `[tools.TYPE]`; fields of type `Secret` are read as
+    everywhere. Raises ConfigError that names the place."""
+    environ = os.environ if environ is None else environ
+    try:
+        return msgspec.convert(dict(table), type_, dec_hook=_secret_reader(environ))
+    except msgspec.ValidationError as e:
+        raise ConfigError(_place(str(e), place)) from None
 
 
 def convert(tree: dict[str, Any], environ: Mapping[str, str] | None = None) -> Config:
@@ -335,11 +380,11 @@ def _at_index(items: list[Any], index: int, new: Any, *, last: bool) -> Any:
     return items[index]
 
 
-def _place(message: str) -> str:
-    """`server.port: Expected ...` instead of msgspec's order."""
-    text, found, place = message.partition(" - at `")
-    place = place.rstrip("`").removeprefix("$").removeprefix(".")
+def _place(message: str, table: str = "") -> str:
+    """`server.port: Expected ...` instead of msgspec's order; `table` is where `$` is."""
+    text, _, place = message.partition(" - at `")
+    place = (table + place.rstrip("`").removeprefix("$")).removeprefix(".")
     if "unknown field" in text:
         field = text.rpartition("`")[0].rpartition("`")[2]
         return f"{place}.{field}: unknown key" if place else f"{field}: unknown key"
-    return f"{place.removesuffix('[...]')}: {text}" if found else text
+    return f"{place.removesuffix('[...]')}: {text}" if place else text

@@ -22,12 +22,14 @@ from bascule.engine.engine import Engine, EngineSettings
 from bascule.engine.seal import Sealer
 from bascule.gateway.app import Gateway
 from bascule.gateway.push import PushProtocol
+from bascule.plugin.loading import Plugin, load_plugins
 from bascule.state.retention import Retention
 from bascule.state.sql import check_url, open_store
 from bascule.state.url import is_postgres
 from bascule.telemetry.metrics import Metrics
 from bascule.telemetry.observe import Observer
 from bascule.telemetry.trace_files import TraceFiles
+from bascule.toolkit.handler import Handlers
 from bascule.tools.all import all_handlers
 from bascule.upstreams.client import UpstreamClient
 from bascule.upstreams.http1 import Http1Client
@@ -64,29 +66,31 @@ def _trusted() -> ssl.SSLContext:
 
 def check(config: Config, client: UpstreamClient) -> Router:
     """All that can be known to be wrong before anything is served. Raises ConfigError."""
-    for name in config.tools.by_type:
-        if all_handlers().for_type(name) is None:
-            raise ConfigError(f"tools.{name}: there is no tool type of this name")
-        if config.tools.by_type[name]:
-            option = next(iter(config.tools.by_type[name]))
-            raise ConfigError(f"tools.{name}.{option}: unknown key")
+    return _checked(config, client)[0]
+
+
+def _checked(config: Config, client: UpstreamClient) -> tuple[Router, Handlers, list[Plugin]]:
+    plugins = load_plugins(config.tools.modules)
+    handlers = all_handlers(config.tools.by_type, [plugin.tool for plugin in plugins])
     try:
         check_url(state_url(config))
     except ValueError as e:
         raise ConfigError(f"state.url: {e}") from None
     for i, key in enumerate(config.security.keys):
         _key(key, f"security.keys[{i}]")
-    return Router(config, client)
+    return Router(config, client), handlers, plugins
 
 
 async def build(config: Config, client: UpstreamClient) -> Gateway:
     """Opens the store and puts the parts together. Raises ConfigError, StoreError."""
-    router = check(config, client)
+    router, handlers, plugins = _checked(config, client)
+    for plugin in plugins:
+        _log.info("tool type", type=plugin.tool.type, origin=plugin.origin)
     url = state_url(config)
     store = await open_store(url)
     tools = config.tools
     engine = Engine(
-        handlers=all_handlers(),
+        handlers=handlers,
         store=store,
         sealer=Sealer(_sealing_keys(config, url)),
         settings=EngineSettings(
@@ -102,6 +106,7 @@ async def build(config: Config, client: UpstreamClient) -> Gateway:
     retention = Retention(store, config.state.retention_days)
 
     async def close() -> None:
+        await handlers.aclose()
         await client.aclose()
         await retention.aclose()
         await store.aclose()

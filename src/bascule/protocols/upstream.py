@@ -23,14 +23,16 @@ class ModelSurface(msgspec.Struct, frozen=True):
     custom: bool = False
     """It knows custom tools."""
 
-    def takes(self, type_: str, *, known: bool) -> bool:
+    def takes(self, type_: str, *, known: bool, ours: bool = False) -> bool:
         """Whether a declaration of this type goes as it is; `known` says that it could be served
-        here."""
+        here, `ours` that only a server which is said to run this very type does so."""
         if not self.items or type_ == "function":
             return False
         if type_ == "custom":
             return self.custom
-        return not known or self.hosted == "all" or type_ in self.hosted
+        if self.hosted == "all":
+            return not (known and ours)
+        return not known or type_ in self.hosted
 
 
 CHAT_SURFACE: Final = ModelSurface()

@@ -5,17 +5,21 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
+import structlog
 from msgspec import Raw
 
 from bascule.protocols.responses.items import Flat, Item, Passed
 from bascule.protocols.responses.request import ToolRef
 from bascule.protocols.upstream import ModelSurface
 from bascule.toolkit.names import Identity, Ledger
+from bascule.toolkit.options import ToolOptions
 from bascule.toolkit.outcome import Call
 from bascule.toolkit.ownership import CLIENT, Ownership
 from bascule.toolkit.projection import ItemWriter, Projection
 
 P = TypeVar("P")
+
+_log = structlog.stdlib.get_logger("bascule.tools")
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -49,6 +53,12 @@ class ToolHandler(ABC, Generic[P]):
     names_late: ClassVar[bool] = True
     """Whether the names that its history items need are given after those of the declared tools, so
     that a function which bears a hosted tool's name keeps it."""
+    option_type: ClassVar[type[ToolOptions] | None] = None
+    """What `[tools.TYPE]` may hold. A class that has some is made with them, `Handler(options)`;
+    types that the gateway never runs have none."""
+    ours: ClassVar[bool] = False
+    """Whether the types are this gateway's own: a server that runs all hosted tools by itself does
+    not know them."""
     discovers: ClassVar[bool] = False
     """Whether `discover` does something; such plans are not kept."""
 
@@ -97,6 +107,9 @@ class ToolHandler(ABC, Generic[P]):
         `param`."""
         return [Passed(item.unminted())]
 
+    async def aclose(self) -> None:
+        """Let go of what it holds: the gateway stops."""
+
     def answers(self, item: Item) -> str | None:
         """The key of what an input item answers, to match `Suspended.awaits`; None if nothing."""
         return None
@@ -116,6 +129,15 @@ class Handlers:
                 if self._by_item.setdefault(name, handler) is not handler:
                     raise ValueError(f"two handlers for the item type {name!r}")
 
+    async def aclose(self) -> None:
+        """Close each handler; one that fails keeps nobody from the others."""
+        both = [*self._by_type.values(), *self._by_item.values()]
+        for handler in {id(handler): handler for handler in both}.values():
+            try:
+                await handler.aclose()
+            except Exception as e:  # noqa: BLE001 -- it may be somebody's plugin
+                _log.error("a tool type did not close", handler=type(handler).__name__, exc_info=e)
+
     def for_type(self, type_: str) -> "ToolHandler[object] | None":
         return self._by_type.get(type_)
 
@@ -128,5 +150,6 @@ class Handlers:
         if handler is None or not handler.types or not handler.served:
             return True
         return any(
-            type_ == "function" or surface.takes(type_, known=True) for type_ in handler.types
+            type_ == "function" or surface.takes(type_, known=True, ours=handler.ours)
+            for type_ in handler.types
         )

@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from bascule.toolkit.executor import Policy, ToolExecutor
+from bascule.toolkit.options import NO_OPTIONS, ToolOptions
 
 P = TypeVar("P")
 
@@ -31,9 +32,17 @@ class Binding:
     """Seconds, from when a call runs."""
 
 
-def bind(executor: ToolExecutor[P], params: P) -> Binding:
-    """Pair an executor with parameters of its type, under the executor's own policy and timeout."""
-    return Binding(executor, params, executor.policy, executor.timeout)
+def bind(executor: ToolExecutor[P], params: P, options: ToolOptions = NO_OPTIONS) -> Binding:
+    """Pair an executor with parameters of its type, under the operator's options, else the executor's
+    own policy and timeout."""
+    timeout = executor.timeout if options.timeout is None else options.timeout
+    return Binding(executor, params, _policy(executor.policy, options.parallel), timeout)
+
+
+def _policy(own: Policy, parallel: bool | None) -> Policy:
+    if parallel is None or parallel == (own == "parallel"):
+        return own
+    return "parallel" if parallel else "per_name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,6 @@ UNAVAILABLE = Ownership(Owner.GATEWAY)
 """The gateway would have to run the calls, and nothing here can."""
 
 
-def gateway(executor: ToolExecutor[P], params: P) -> Ownership:
-    """The gateway runs the calls."""
-    return Ownership(Owner.GATEWAY, bind(executor, params))
+def gateway(executor: ToolExecutor[P], params: P, options: ToolOptions = NO_OPTIONS) -> Ownership:
+    """The gateway runs the calls, as the operator's options of their type say."""
+    return Ownership(Owner.GATEWAY, bind(executor, params, options))

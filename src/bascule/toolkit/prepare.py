@@ -57,7 +57,9 @@ def parse(
         place = f"{param}[{i}]"
         head = json.field(_type, declaration, place)
         handler = handlers.for_type(head.type)
-        if surface.takes(head.type, known=handler is not None and handler.served):
+        known = handler is not None and handler.served
+        ours = handler is not None and handler.ours
+        if surface.takes(head.type, known=known, ours=ours):
             shown = declaration if handler is None else handler.masked(declaration)
             parsed.append(NativeTool(head.type, head.name, head.server_label, declaration, shown))
             continue

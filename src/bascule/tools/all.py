@@ -1,8 +1,10 @@
 """The tool types of the gateway, a line each."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bascule.toolkit.handler import Handlers, ToolHandler
+from bascule.toolkit.options import Section, make_handlers
 from bascule.tools.agent_message import AgentMessageHandler
 from bascule.tools.apply_patch import ApplyPatchHandler
 from bascule.tools.code_interpreter import CodeInterpreterHandler
@@ -20,7 +22,7 @@ from bascule.tools.shell import ShellHandler
 from bascule.tools.tool_search import ToolSearchHandler
 from bascule.tools.web_search import WebSearchHandler
 
-HANDLERS: list[ToolHandler[Any]] = [
+HANDLERS: list[ToolHandler[Any] | type[ToolHandler[Any]]] = [
     FunctionHandler(),
     CustomHandler(),
     NamespaceHandler([FunctionHandler(), CustomHandler()]),
@@ -38,7 +40,12 @@ HANDLERS: list[ToolHandler[Any]] = [
     AgentMessageHandler(),
     RefusedItems(),
 ]
+"""A type with options is given as its class."""
 
 
-def all_handlers() -> Handlers:
-    return Handlers(HANDLERS)
+def all_handlers(
+    sections: Mapping[str, Section] | None = None,
+    plugins: Sequence[ToolHandler[Any] | type[ToolHandler[Any]]] = (),
+) -> Handlers:
+    """The types above and those of plugins, under the options of `[tools.TYPE]`. Raises ConfigError."""
+    return Handlers(make_handlers([*HANDLERS, *plugins], sections or {}))
