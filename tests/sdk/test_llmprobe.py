@@ -2,9 +2,6 @@
 process in front of the demo model."""
 
 import asyncio
-import hashlib
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,11 +11,10 @@ import pytest
 
 from bascule.testing import Call, ModelServer, Reply, Request
 from bascule.testing.demo import answer
-from tests.process import ROOT, environment, gateway
+from tests.node import installed, search_path
+from tests.process import environment, gateway
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
-
-LOCKED = ROOT / "tests" / "npm"
 
 _CAP = "OpenAI takes no max_output_tokens below 16, and neither does the gateway"
 _DEMO = (
@@ -47,31 +43,6 @@ NOT_THERE = {
 """Scenarios that cannot be held against the gateway, and why."""
 
 
-def _installed() -> Path:
-    """The programs of the lock file, in the user's cache. Raises where npm cannot be had."""
-    lock = (LOCKED / "package-lock.json").read_bytes()
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = home / "bascule" / f"npm-{_digest(lock)}"
-    if (folder / "done").exists():
-        return folder
-    if shutil.which("npm") is None:
-        if os.geteuid() or shutil.which("apt-get") is None:
-            raise RuntimeError("this test needs npm (Debian: nodejs and npm)")
-        subprocess.run(["apt-get", "update", "-qq"], check=True)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "nodejs", "npm"], check=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(LOCKED / name, folder / name)
-    options = ["--no-audit", "--no-fund", "--ignore-scripts"]
-    subprocess.run(["npm", "ci", *options], cwd=folder, check=True, timeout=240)
-    (folder / "done").touch()
-    return folder
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
-
-
 def _model(request: Request) -> Any:
     """The demo model, but for two things that llmprobe asks of it in plain words: two calls at once,
     and a text to be handed to a tool as it stands."""
@@ -93,9 +64,14 @@ def _asked(request: Request) -> str:
     return "".join(part.get("text", "") for part in content)
 
 
-async def test_its_findings_are_known(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def llmprobe() -> Path:
+    return installed("llmprobe")
+
+
+async def test_its_findings_are_known(tmp_path: Path, llmprobe: Path) -> None:
     async with ModelServer(_model, models=["bascule-demo"]) as demo:
-        found = await asyncio.to_thread(_probe, tmp_path, demo.url)
+        found = await asyncio.to_thread(_probe, llmprobe, tmp_path, demo.url)
     ours = [r for r in found if r["surface"] in ("responses", "models")]
     outcomes = {r["id"]: r["outcome"] for r in ours}
     failures = {(r["id"], failure["id"]): failure for r in ours for failure in r["failures"]}
@@ -105,8 +81,7 @@ async def test_its_findings_are_known(tmp_path: Path) -> None:
     assert len(outcomes) >= 30, outcomes
 
 
-def _probe(home: Path, upstream: str) -> list[dict[str, Any]]:
-    program = _installed() / "node_modules" / ".bin" / "llmprobe"
+def _probe(program: Path, home: Path, upstream: str) -> list[dict[str, Any]]:
     report = home / "report.json"
     config = home / "bascule.toml"
     config.write_text("[server]\nsse_done = true\n")
@@ -117,7 +92,7 @@ def _probe(home: Path, upstream: str) -> list[dict[str, Any]]:
         subprocess.run(
             command,
             cwd=home,
-            env=environment(home),
+            env=environment(home, PATH=search_path()),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=200,
