@@ -14,9 +14,10 @@ from bascule.protocols.responses.fields import CHECKED, READ
 from bascule.testing import Reply, Text
 from tests.conformance.asking import CITY, WEATHER, gateway
 from tests.engine.context import context_of
+from tests.plugin.calling import CALLED, MODULE
 from tests.serving import Answer
 from tests.tools.declarations import DECLARED, WIRE
-from tests.tools.history_samples import REFUSED, SAMPLES
+from tests.tools.history_samples import REFUSED, SAMPLES, called
 
 pytestmark = pytest.mark.anyio
 
@@ -256,6 +257,10 @@ def item(name: str) -> Sample:
 
 _THOUGHT = {"type": "reasoning_text", "text": "Hm."}
 ITEMS = {name: item(name) for name in [*SAMPLES, *REFUSED, "reasoning", "item_reference"]}
+ITEMS["slug:name_call"] = Sample(
+    {"input": [CALLED, {"role": "user", "content": "Go on"}]},
+    lambda sent, _: sent["messages"][:-1] == called("ext_1", "acme__add", {"a": 2, "b": 3}, "5"),
+)
 
 
 def tool(name: str) -> Sample:
@@ -324,6 +329,8 @@ CASES = [case for row in ROWS for case in _cases(row)]
 async def _asked(case: Case, sample: Sample) -> tuple[Answer, list[Json]]:
     """The answer, and the requests that the model's server received for it."""
     options: Json = {"upstream_options": {"flags": case.flags}}
+    if "slug:name" in case.row.name:
+        options["tools"] = {"modules": [MODULE]}
     if case.known_context:
         options["adjust"] = context_of(5000)
     async with gateway(Reply(Text("Hello!", logprobs=True)), **options) as (api, model):

@@ -1,6 +1,7 @@
 """The other column of the capability matrix: every row, proved by a request to a server that speaks
 Responses."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from bascule.protocols.capability import Capability
 from bascule.protocols.capability_rows import ROWS
 from bascule.testing import ModelServer, responded
 from tests.conformance.test_capabilities import FIELDS, OPTIONS, PARTS
+from tests.plugin.calling import CALLED, MODULE
 from tests.serving import Answer, serving
 from tests.tools.declarations import DECLARED, WIRE
 from tests.tools.history_samples import REFUSED, SAMPLES
@@ -33,12 +35,14 @@ OWN = frozenset(
 """Fields that the gateway honours by itself, or says in its own words."""
 
 
-async def asked(fields: Json, flags: Json | None = None) -> tuple[Answer, list[Json]]:
+async def asked(
+    fields: Json, flags: Json | None = None, modules: Sequence[str] = ()
+) -> tuple[Answer, list[Json]]:
     """The answer, and what the model's server received."""
     options = {"protocol": "responses", "flags": flags or {}}
     async with (
         ModelServer(responded(SAID), then="repeat") as model,
-        serving(model.url, upstream_options=options) as api,
+        serving(model.url, upstream_options=options, tools={"modules": list(modules)}) as api,
     ):
         answer = await api.create(**fields)
         return answer, [chat.json for chat in model.chats]
@@ -46,6 +50,13 @@ async def asked(fields: Json, flags: Json | None = None) -> tuple[Answer, list[J
 
 def rows(kind: str) -> list[Any]:
     return [pytest.param(row, id=row.name) for row in ROWS if row.kind == kind]
+
+
+def _plugins(row: Capability) -> tuple[Json, list[str]]:
+    """The flag with which the server takes it as it is, and the modules that bring the type."""
+    if "slug:name" in row.name:
+        return {"hosted_tools": ["acme:add"]}, [MODULE]
+    return {"hosted_tools": "all"}, []
 
 
 def ignored(answer: Answer) -> list[str]:
@@ -111,9 +122,10 @@ async def test_parts(row: Capability) -> None:
 async def test_items(row: Capability) -> None:
     if row.name in ("item_reference", "reasoning"):
         return  # tests/engine proves what becomes of these
-    items = [REFUSED[row.name]] if row.name in REFUSED else SAMPLES[row.name][0]
+    samples = {**SAMPLES, "slug:name_call": ([CALLED], [])}
+    items = [REFUSED[row.name]] if row.name in REFUSED else samples[row.name][0]
     items = [*items, {"role": "user", "content": "Go on"}]
-    answer, sent = await asked({"input": items})
+    answer, sent = await asked({"input": items}, *_plugins(row))
     assert answer.status == 200, answer.body
     assert sent[0]["input"] == items
 
@@ -122,11 +134,12 @@ async def test_items(row: Capability) -> None:
 @pytest.mark.parametrize("row", rows("tool"))
 async def test_tools(row: Capability) -> None:
     declared = DECLARED[row.name]
-    answer, sent = await asked({"tools": [declared]}, {"hosted_tools": "all"})
+    hosted, modules = _plugins(row)
+    answer, sent = await asked({"tools": [declared]}, hosted, modules)
     assert answer.status == 200, answer.body
     assert sent[0]["tools"] == [declared]
     flags: Json = {"hosted_tools": [], "custom_tools": False}
-    answer, sent = await asked({"tools": [declared]}, flags)
+    answer, sent = await asked({"tools": [declared]}, flags, modules)
     assert answer.status == 200, answer.body
     match row.responses.otherwise or row.responses.verdict:
         case "tolerated":

@@ -9,7 +9,15 @@ from tests.serving import Api, serving
 Json = dict[str, Any]
 
 MODULE = "tests.plugin.some_tools"
-WIRE = {"acme:add": "acme__add"}
+CALLED: Json = {
+    "type": "acme:add_call",
+    "id": "ext_1",
+    "status": "completed",
+    "arguments": '{"a":2,"b":3}',
+    "output": "5",
+    "error": None,
+}
+"""An item of a call, as a client sends it back."""
 
 
 def with_tools(upstream: str, **options: Any) -> AbstractAsyncContextManager[Api]:

@@ -6,20 +6,12 @@ import msgspec
 import pytest
 
 from bascule.testing import ModelServer, Reply, Text, responded
-from tests.plugin.calling import call, declared, with_tools
+from tests.plugin.calling import CALLED, call, declared, with_tools
 
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
 ADD = declared("acme:add")
-CALLED: Json = {
-    "type": "acme:add_call",
-    "id": "ext_1",
-    "status": "completed",
-    "arguments": '{"a":2,"b":3}',
-    "output": "5",
-    "error": None,
-}
 REPLIES = [Reply(call("acme:add", {"a": 2, "b": 3})), Reply("It is 5."), Reply("Yes.")]
 
 

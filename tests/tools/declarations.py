@@ -30,6 +30,8 @@ DECLARED: dict[str, Json] = {
         "display_height": 600,
         "environment": "browser",
     },
+    "slug:name": {"type": "acme:add"},
+    "any other": {"type": "acme:nobody"},
 }
 
 WIRE: dict[str, str] = {
@@ -37,5 +39,6 @@ WIRE: dict[str, str] = {
     "custom": "x",
     "namespace": "crm__find",
     "computer_use_preview": "computer",
+    "slug:name": "acme__add",
 }
 """Names of the functions, where they are not called as the type is."""

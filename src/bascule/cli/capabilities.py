@@ -18,7 +18,10 @@ _HEADINGS: Final[dict[Kind, tuple[str, str]]] = {
     ),
     "part": ("Content parts", "In messages and in the outputs of tools. Other parts are a 400."),
     "item": ("Items of the input", "Other items are a 400 that names the type."),
-    "tool": ("Declared tools", "Other types are a 400 that names the type."),
+    "tool": (
+        "Declared tools",
+        "A type that is refused is a 400 that names it. Types `slug:name` come from [plugins](plugins.md).",
+    ),
 }
 
 _HEAD: Final = """# Capabilities

@@ -167,6 +167,7 @@ _PARTS: Final = (
     _row("part", "computer_screenshot", _IMAGE, note="The output of a `computer_call`."),
 )
 
+_PLUGIN: Final = Support("honoured", where="`hosted_tools` lists the type", otherwise="translated")
 _PAIR: Final = "Call and output become a function call and its output."
 _ITEMS: Final = (
     _row("item", "message", _TRANSLATED, note="`phase` is kept, but not said to the model."),
@@ -194,6 +195,7 @@ _ITEMS: Final = (
     _row("item", "computer_call_output", _TRANSLATED, note=_PAIR),
     _row("item", "tool_search_call", _TRANSLATED, note=_PAIR),
     _row("item", "tool_search_output", _TRANSLATED, note=_PAIR),
+    _row("item", "slug:name_call", _TRANSLATED, _PLUGIN, f"Of tools that plugins bring. {_PAIR}"),
     _row("item", "agent_message", _TRANSLATED, note="Framed text without a user's authority."),
     _row(
         "item",
@@ -280,6 +282,14 @@ _TOOLS: Final = (
             *("shell", "apply_patch", "local_shell", "computer", "computer_use_preview"),
         )
     ),
+    _row(
+        "tool",
+        "slug:name",
+        _TRANSLATED,
+        _PLUGIN,
+        "A function; the gateway runs it, where a plugin or a module brings the type.",
+    ),
+    _row("tool", "any other", _REFUSED, note="Nobody here knows what the model would be told."),
 )
 
 ROWS: Final = (*_FIELDS, *_OPTIONS, *_INCLUDES, *_PARTS, *_ITEMS, *_TOOLS)
