@@ -24,6 +24,8 @@ class NativeTool:
     name: str | None
     server_label: str | None
     declaration: Raw
+    shown: Raw
+    """The declaration without what is secret."""
     ownership: Ownership = UPSTREAM
 
     def chosen(self, ref: ToolRef) -> bool:

@@ -58,7 +58,8 @@ def parse(
         head = json.field(_type, declaration, place)
         handler = handlers.for_type(head.type)
         if surface.takes(head.type, known=handler is not None and handler.served):
-            parsed.append(NativeTool(head.type, head.name, head.server_label, declaration))
+            shown = declaration if handler is None else handler.public(declaration)
+            parsed.append(NativeTool(head.type, head.name, head.server_label, declaration, shown))
             continue
         if handler is None:
             raise invalid(
@@ -196,6 +197,7 @@ def _entry(parsed: _Parsed, tool: Tool, names: Ledger) -> ToolEntry:
         tool.shown_namespace,
         offered=tool.offered and runs,
         lenient=tool.lenient,
+        members=tool.members,
     )
 
 
@@ -214,7 +216,7 @@ def _function(entry: ToolEntry, tool: Tool) -> FunctionSpec:
 
 def _echo(stage: _Stage) -> Raw:
     if isinstance(stage, NativeTool):
-        return stage.declaration
+        return stage.shown
     return stage.handler.echo(stage.declaration, stage.params)
 
 
