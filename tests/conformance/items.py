@@ -19,6 +19,16 @@ KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
         frozenset({"id", "type", "status", "call_id", "name", "input"}),
         frozenset({"namespace"}),
     ),
+    "shell_call": (
+        frozenset({"id", "type", "status", "call_id", "action"}),
+        frozenset({"environment"}),
+    ),
+    "local_shell_call": (frozenset({"id", "type", "status", "call_id", "action"}), frozenset()),
+    "apply_patch_call": (frozenset({"id", "type", "status", "call_id", "operation"}), frozenset()),
+    "computer_call": (
+        frozenset({"id", "type", "status", "call_id", "pending_safety_checks"}),
+        frozenset({"action", "actions"}),
+    ),
 }
 """Keys of an item that are always there, and those that may be."""
 
@@ -27,6 +37,10 @@ PREFIXES = {
     "reasoning": "rs_",
     "function_call": "fc_",
     "custom_tool_call": "ctc_",
+    "shell_call": "sh_",
+    "local_shell_call": "lsh_",
+    "apply_patch_call": "apc_",
+    "computer_call": "cu_",
 }
 
 
@@ -60,7 +74,8 @@ class ItemStory:
         if event["type"] == "response.output_item.done":
             self._finish(event["item"])
             return
-        assert event["item_id"] == self.id, "the event names another item"
+        if event["type"] not in _PLACED:
+            assert event["item_id"] == self.id, "the event names another item"
         steps: dict[str, Callable[[Json], None]] = _STEPS[self.type](self)
         name = event["type"].removeprefix("response.")
         assert name in steps, f"{name} in a {self.type} item"
@@ -106,7 +121,21 @@ class ItemStory:
 
     def text_done(self, event: Json) -> None:
         text = self._texts.setdefault(_base(event["type"]), _Text())
-        text.finish(next(event[key] for key in ("arguments", "input", "text") if key in event))
+        keys = ("arguments", "input", "text", "diff")
+        text.finish(next(event[key] for key in keys if key in event))
+
+    # --- commands
+
+    def command_added(self, event: Json) -> None:
+        assert event["command_index"] == len(self._texts), "a command out of order"
+        assert event["command"] == ""
+        self._texts[str(event["command_index"])] = _Text()
+
+    def command_delta(self, event: Json) -> None:
+        self._texts[str(event["command_index"])].delta(event)
+
+    def command_done(self, event: Json) -> None:
+        self._texts[str(event["command_index"])].finish(event["command"])
 
     # --- the end
 
@@ -130,6 +159,16 @@ class ItemStory:
                 assert item["arguments"] == texts["function_call_arguments"]
             case "custom_tool_call":
                 assert item["input"] == texts["custom_tool_call_input"]
+            case "shell_call":
+                assert item["action"]["commands"] == list(texts.values())
+            case "apply_patch_call":
+                operation = item["operation"]
+                diff = texts.get("apply_patch_call_operation_diff")
+                assert operation.get("diff") == diff
+                assert (operation["type"] == "delete_file") == (diff is None)
+                assert operation | {"diff": ""} == self._item["operation"] | {"diff": ""}
+            case "local_shell_call" | "computer_call":
+                assert not texts
             case _:
                 raw = [part for part in self._parts if part["type"] == "reasoning_text"]
                 assert item.get("content", []) == raw
@@ -206,7 +245,14 @@ _OPENINGS: dict[str, Callable[[Json], None]] = {
     "reasoning": _empty("summary"),
     "function_call": _empty("arguments"),
     "custom_tool_call": _empty("input"),
+    "shell_call": lambda item: _empty("commands")(item["action"]),
+    "local_shell_call": lambda item: _empty("command")(item["action"]),
+    "apply_patch_call": lambda item: _empty("diff")({"diff": "", **item["operation"]}),
+    "computer_call": _empty("pending_safety_checks"),
 }
+
+_PLACED = frozenset(f"response.shell_call_command.{step}" for step in ("added", "delta", "done"))
+"""Events that name the item's place and not its id, as recorded."""
 
 _STEPS: dict[str, Callable[[ItemStory], dict[str, Callable[[Json], None]]]] = {
     "message": lambda story: {
@@ -236,4 +282,15 @@ _STEPS: dict[str, Callable[[ItemStory], dict[str, Callable[[Json], None]]]] = {
         "custom_tool_call_input.delta": story.text_delta,
         "custom_tool_call_input.done": story.text_done,
     },
+    "shell_call": lambda story: {
+        "shell_call_command.added": story.command_added,
+        "shell_call_command.delta": story.command_delta,
+        "shell_call_command.done": story.command_done,
+    },
+    "local_shell_call": lambda _: {},
+    "apply_patch_call": lambda story: {
+        "apply_patch_call_operation_diff.delta": story.text_delta,
+        "apply_patch_call_operation_diff.done": story.text_done,
+    },
+    "computer_call": lambda _: {},
 }

@@ -223,6 +223,17 @@ def _object(type_: str, *, optional: dict[str, Json] | None = None, **required: 
     }
 
 
+def _members(**required: Json) -> Json:
+    """The schema of an object without a type."""
+    return {
+        "type": "object",
+        "properties": required,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_STATUS: Json = {"enum": ["in_progress", "completed", "incomplete"]}
 _STRING: Json = {"type": "string"}
 _INTEGER: Json = {"type": "integer"}
 _PLACE = {"sequence_number": _INTEGER, "item_id": _STRING, "output_index": _INTEGER}
@@ -233,6 +244,17 @@ def _new_event(type_: str, **members: Json) -> Change:
         # As the document has it on the deltas that it knows.
         optional = {"obfuscation": _STRING} if type_.endswith(".delta") else None
         schemas[f"{type_}StreamingEvent"] = _object(type_, optional=optional, **_PLACE, **members)
+
+    return change
+
+
+def _placed_event(type_: str, **members: Json) -> Change:
+    """One that names the item's place only, and a command's."""
+
+    def change(schemas: Json) -> None:
+        optional = {"obfuscation": _STRING} if type_.endswith(".delta") else None
+        place = {"sequence_number": _INTEGER, "output_index": _INTEGER, "command_index": _INTEGER}
+        schemas[f"{type_}StreamingEvent"] = _object(type_, optional=optional, **place, **members)
 
     return change
 
@@ -318,7 +340,81 @@ def _has_effort(value: Json) -> bool:
     return any(effort in ("minimal", "max") for effort in efforts)
 
 
+_BUILT_IN: dict[str, Json] = {
+    "shell_call": _object(
+        "shell_call",
+        id=_STRING,
+        status=_STATUS,
+        call_id=_STRING,
+        action=_members(
+            commands={"type": "array", "items": _STRING},
+            max_output_length={"type": ["integer", "null"]},
+            timeout_ms={"type": ["integer", "null"]},
+        ),
+        optional={"environment": _object("local")},
+    ),
+    "local_shell_call": _object(
+        "local_shell_call",
+        id=_STRING,
+        status=_STATUS,
+        call_id=_STRING,
+        action=_object(
+            "exec",
+            command={"type": "array", "items": _STRING},
+            env={"type": "object", "additionalProperties": _STRING},
+            optional={"timeout_ms": _INTEGER, "user": _STRING, "working_directory": _STRING},
+        ),
+    ),
+    "apply_patch_call": _object(
+        "apply_patch_call",
+        id=_STRING,
+        status=_STATUS,
+        call_id=_STRING,
+        operation={
+            "oneOf": [
+                _object("create_file", path=_STRING, diff=_STRING),
+                _object("update_file", path=_STRING, diff=_STRING),
+                _object("delete_file", path=_STRING),
+            ]
+        },
+    ),
+    "computer_call": _object(
+        "computer_call",
+        id=_STRING,
+        status=_STATUS,
+        call_id=_STRING,
+        pending_safety_checks={"type": "array", "maxItems": 0},
+        optional={"action": {"type": "object"}, "actions": {"type": "array"}},
+    ),
+}
+
+
+def _any(*found: Callable[[Json], bool]) -> Callable[[Json], bool]:
+    return lambda value: any(applies(value) for applies in found)
+
+
 DIFFERENCES = [
+    Difference(
+        "events of built-in tools",
+        "shell commands and diffs stream under OpenAI's names; the former name no item",
+        _is_event(
+            *(f"response.shell_call_command.{step}" for step in ("added", "delta", "done")),
+            *(f"response.apply_patch_call_operation_diff.{step}" for step in ("delta", "done")),
+        ),
+        _all(
+            _placed_event("response.shell_call_command.added", command=_STRING),
+            _placed_event("response.shell_call_command.delta", delta=_STRING),
+            _placed_event("response.shell_call_command.done", command=_STRING),
+            _new_event("response.apply_patch_call_operation_diff.delta", delta=_STRING),
+            _new_event("response.apply_patch_call_operation_diff.done", diff=_STRING),
+        ),
+    ),
+    Difference(
+        "calls of built-in tools",
+        "calls of the tools that clients know by their type are items of OpenAI's",
+        _any(*map(_has_item, _BUILT_IN)),
+        _all(*(_one_more("ItemField", schema) for schema in _BUILT_IN.values())),
+    ),
     Difference(
         "reasoning text events",
         "raw reasoning streams under OpenAI's names, response.reasoning_text.delta and .done",

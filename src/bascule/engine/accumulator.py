@@ -14,11 +14,13 @@ from msgspec import Raw
 from bascule.engine.seal import SealedReasoning, Sealer
 from bascule.engine.state import Origin, OutputItem, TurnState
 from bascule.protocols import json
+from bascule.protocols.errors import ApiError
 from bascule.protocols.ids import mint
 from bascule.protocols.responses.events import (
     ArgumentsDelta,
     ArgumentsDone,
     Event,
+    IndexEvent,
     ItemEvent,
     OutputItemAdded,
     OutputItemDone,
@@ -49,7 +51,9 @@ Emit = Callable[[Sequence[Event]], None]
 class RoundCall:
     """A call of this round, for the engine to route: complete, and in the model's order."""
 
-    __slots__ = ("call", "entry", "fault", "record", "refused", "resumed", "slot", "status")
+    __slots__ = (
+        *("call", "entry", "fault", "record", "refusal", "refused", "resumed", "slot", "status"),
+    )
 
     def __init__(self, call: Call, entry: ToolEntry | None, slot: "Slot") -> None:
         self.call = call
@@ -57,7 +61,9 @@ class RoundCall:
         self.slot = slot
         self.status: ItemStatus = "in_progress"
         self.refused = False
-        """The choice does not allow it: it stays hidden and is answered with an error."""
+        """It may not be made: it stays hidden and is answered with an error."""
+        self.refusal: str | None = None
+        """Why, where it is not for the choice."""
         self.fault: Failed | None = None
         """Why it does not run although it is the gateway's."""
         self.resumed = False
@@ -86,8 +92,9 @@ class Slot:
     def added(self, item: Any) -> None:
         self._to.add(self, OutputItemAdded(-1, -1, item))
 
-    def event(self, event: ItemEvent) -> None:
-        event.item_id = self.item_id
+    def event(self, event: ItemEvent | IndexEvent) -> None:
+        if isinstance(event, ItemEvent):
+            event.item_id = self.item_id
         event.output_index = self.output_index
         self._to.put(event)
 
@@ -121,6 +128,7 @@ class Accumulator:
         self._on_call: Callable[[RoundCall], None] = _ignore
         self.end: RoundEnd | RoundFailed | None = None
         self.calls: list[RoundCall] = []
+        self._broken: ApiError | None = None
         self.round_items: list[OutputItem | RoundCall] = []
         """What this round says to the next one, in the model's order."""
 
@@ -136,6 +144,7 @@ class Accumulator:
         self._refused = refused
         self._on_call = on_call
         self.end = None
+        self._broken = None
         self.calls = []
         self.round_items = []
 
@@ -155,6 +164,8 @@ class Accumulator:
                         continue
                     event.item_id = slot.item_id
                     event.output_index = slot.output_index
+                elif self._broken is not None:
+                    continue
                 event.sequence_number = state.sequence_number
                 state.sequence_number += 1
                 out.append(event)
@@ -177,6 +188,8 @@ class Accumulator:
             self._emit(batch)
 
     def _other(self, event: RoundEvent) -> None:
+        if self._broken is not None and not self._still_counts(event):
+            return
         if isinstance(event, OutputItemAdded):
             self._added(event)
         elif isinstance(event, OutputItemDone):
@@ -184,9 +197,15 @@ class Accumulator:
         elif isinstance(event, ReasoningTrace):
             self._slots[event.output_index].trace = event
         elif isinstance(event, (RoundEnd, RoundFailed)):
-            self.end = event
+            self.end = event if self._broken is None else RoundFailed(self._broken)
         else:
             raise TypeError(f"an upstream cannot send {type(event).__name__}")
+
+    def _still_counts(self, event: RoundEvent) -> bool:
+        """After a broken call nothing new is shown, and what is open is ended."""
+        if isinstance(event, (OutputItemDone, ReasoningTrace)):
+            return event.output_index in self._slots
+        return not isinstance(event, OutputItemAdded)
 
     def add(self, slot: Slot, event: OutputItemAdded) -> None:
         """Show an item for the first time: it takes the next index."""
@@ -333,6 +352,8 @@ class Accumulator:
             origin = Origin(self._upstream, self._model, id=item.text("id"))
         if slot.projection is not None:
             slot.projection.complete(call.call.arguments, call.status)
+            if slot.projection.fault is not None:
+                self._faulty(call, slot.projection.fault)
         elif not slot.hidden:
             shown = self._restored(item, call)
             data = shown if isinstance(shown, Raw) else Raw(json.encode(shown))
@@ -340,6 +361,16 @@ class Accumulator:
         if call.status == "incomplete" and call.record is not None:
             call.record.origin = Origin(model=[])  # no model could make sense of half a call
         self._on_call(call)
+
+    def _faulty(self, call: RoundCall, fault: str) -> None:
+        """A client's call that makes no sense: the model hears of it, as long as the client has not."""
+        if call.slot.output_index < 0:
+            call.refused = call.slot.hidden = True
+            call.refusal = fault
+            return
+        call.status = "incomplete"
+        message = f"The model's call of '{call.call.name}' is broken. {fault}"
+        self._broken = ApiError(502, message, code="invalid_tool_call")
 
     def _reasoning_origin(self, item: ReasoningItem, trace: ReasoningTrace) -> Origin:
         details = [Raw(json.encode(detail)) for detail in trace.details]
@@ -387,7 +418,11 @@ def _prefix(item: OpenItem) -> str:
 
 
 def flat_call(call: RoundCall) -> FunctionCall:
-    return FunctionCall(call.call.call_id, call.call.name, call.call.arguments)
+    """The call as the model made it; servers refuse histories in which arguments are no object."""
+    arguments = call.call.arguments
+    if call.refused and not json.is_object(arguments):
+        arguments = json.encode({"arguments": arguments}).decode()
+    return FunctionCall(call.call.call_id, call.call.name, arguments)
 
 
 def flat_output(call: RoundCall, outcome: Output | Failed) -> FunctionCallOutput:

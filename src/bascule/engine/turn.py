@@ -350,8 +350,8 @@ class _Turn:
             if not isinstance(outcome, Suspended):
                 said.append(flat_output(call, outcome))
         for call in refused:
-            text = f"The tool {call.call.name} may not be called in this turn."
-            said.append(FunctionCallOutput(call.call.call_id, text))
+            why = call.refusal or f"The tool {call.call.name} may not be called in this turn."
+            said.append(FunctionCallOutput(call.call.call_id, why))
 
     def _flat(self, part: OutputItem) -> list[Flat]:
         engine, target = self._engine, self._target

@@ -279,8 +279,23 @@ _TOOLS: Final = (
             *("web_search", "web_search_2025_08_26"),
             *("web_search_preview", "web_search_preview_2025_03_11"),
             *("file_search", "code_interpreter", "mcp", "image_generation"),
-            *("shell", "apply_patch", "local_shell", "computer", "computer_use_preview"),
         )
+    ),
+    *(
+        _row(
+            "tool",
+            name,
+            _TRANSLATED,
+            Support("honoured", where="`hosted_tools` has it", otherwise="translated"),
+            note,
+        )
+        for name, note in {
+            "shell": "A function; executed by the client. In a container: as hosted tools are.",
+            "apply_patch": "A function; executed by the client.",
+            "local_shell": "A function; executed by the client.",
+            "computer": "A function; executed by the client.",
+            "computer_use_preview": "A function `computer`; executed by the client.",
+        }.items()
     ),
     _row(
         "tool",

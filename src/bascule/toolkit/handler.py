@@ -1,7 +1,7 @@
 """`ToolHandler`: what every declared tool type brings. Who runs calls is a `ToolExecutor` beside it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -39,6 +39,8 @@ class Tool(msgspec.Struct, frozen=True):
     """Whether its shape makes sense of broken arguments itself, so that nobody repairs them."""
     ignored: Sequence[str] = ()
     """Members of the declaration that have no effect, as paths below it."""
+    members: Mapping[str, Any] = {}
+    """Members that the declaration adds to the items of its calls."""
 
 
 class ToolHandler(ABC, Generic[P]):

@@ -206,6 +206,7 @@ def _entry(parsed: _Parsed, tool: Tool, names: Ledger) -> ToolEntry:
         tool.shown_namespace,
         offered=tool.offered and runs,
         lenient=tool.lenient,
+        members=tool.members,
     )
 
 

@@ -1,7 +1,7 @@
 """The turn's table from wire names to tools."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Raw
@@ -28,6 +28,8 @@ class ToolEntry:
     """Whether the model is told of it."""
     lenient: bool = False
     """Whether nobody repairs what it is called with."""
+    members: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the declaration adds to the items of its calls."""
 
     def project(self, writer: ItemWriter, call: Call) -> Projection | None:
         """How a call of it is shown; None for a plain function call."""
@@ -35,7 +37,10 @@ class ToolEntry:
         binding = self.ownership.binding
         if binding is not None:
             return binding.executor.project(writer, call, shown, binding.params)
-        return self.handler.restore(writer, call, shown)
+        projection = self.handler.restore(writer, call, shown)
+        if projection is not None and self.members:
+            projection.members = self.members
+        return projection
 
 
 class ToolRegistry:

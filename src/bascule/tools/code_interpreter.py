@@ -11,7 +11,8 @@ from bascule.protocols.responses.items import Flat, Item, Part
 from bascule.toolkit.names import Ledger
 from bascule.tools.hosted import HostedHandler
 from bascule.tools.items_only import call_id_of, failed, given, pair, texts, wire_name
-from bascule.tools.shapes import Callers, MemoryLimit, NetworkPolicy, without_secrets
+from bascule.tools.options import Callers, declared
+from bascule.tools.shell_environment import MemoryLimit, NetworkPolicy, shown_environment
 
 
 class AutoContainer(msgspec.Struct):
@@ -53,10 +54,10 @@ class CodeInterpreterHandler(HostedHandler[CodeInterpreterParams]):
     item_types: ClassVar[frozenset[str]] = frozenset({"code_interpreter_call"})
 
     def parse(self, declaration: Raw, param: str) -> CodeInterpreterParams:
-        return json.field(_decode, declaration, param)
+        return declared(_decode, declaration, param)
 
     def masked(self, declaration: Raw) -> Raw:
-        return without_secrets(declaration, "container")
+        return shown_environment(declaration, "container")
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(CodeInterpreterCall, param)

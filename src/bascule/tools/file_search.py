@@ -12,6 +12,7 @@ from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
 from bascule.tools.hosted import HostedHandler
 from bascule.tools.items_only import call_id_of, failed, given, pair, wire_name
+from bascule.tools.options import declared
 from bascule.tools.shapes import NULL, Share, with_defaults
 
 
@@ -101,7 +102,7 @@ class FileSearchHandler(HostedHandler[FileSearchParams]):
     item_types: ClassVar[frozenset[str]] = frozenset({"file_search_call"})
 
     def parse(self, declaration: Raw, param: str) -> FileSearchParams:
-        params = json.field(_decode, declaration, param)
+        params = declared(_decode, declaration, param)
         if not json.is_null(params.filters):
             parse_filter(params.filters, f"{param}.filters")
         return params

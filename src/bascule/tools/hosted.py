@@ -3,21 +3,11 @@
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
-import msgspec
-
-from bascule.protocols import json
 from bascule.toolkit.handler import Tool, ToolHandler
 from bascule.toolkit.names import Identity
 from bascule.toolkit.ownership import UNAVAILABLE, Ownership
 
 P = TypeVar("P")
-
-
-class Declared(msgspec.Struct):
-    type: str
-
-
-declared = json.decoder(Declared)
 
 
 class HostedHandler(ToolHandler[P]):

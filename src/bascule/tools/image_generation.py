@@ -12,6 +12,7 @@ from bascule.protocols.responses.request import Effort
 from bascule.toolkit.names import Ledger
 from bascule.tools.hosted import HostedHandler
 from bascule.tools.items_only import call_id_of, failed, given, pair, texts, wire_name
+from bascule.tools.options import declared
 from bascule.tools.shapes import with_defaults
 
 
@@ -78,7 +79,7 @@ class ImageGenerationHandler(HostedHandler[ImageGenerationParams]):
     item_types: ClassVar[frozenset[str]] = frozenset({"image_generation_call"})
 
     def parse(self, declaration: Raw, param: str) -> ImageGenerationParams:
-        return json.field(_decode, declaration, param)
+        return declared(_decode, declaration, param)
 
     def echo(self, declaration: Raw, params: ImageGenerationParams) -> Raw:
         return with_defaults(declaration, _DEFAULTS)

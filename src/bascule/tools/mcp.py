@@ -14,7 +14,8 @@ from bascule.toolkit.handler import Tool
 from bascule.toolkit.names import Identity, Ledger
 from bascule.tools.hosted import HostedHandler
 from bascule.tools.items_only import answer, call, call_id_of, failed, pair
-from bascule.tools.shapes import NULL, Callers, Name, with_defaults
+from bascule.tools.options import Callers, declared
+from bascule.tools.shapes import NULL, Name, with_defaults
 
 
 class ToolFilter(msgspec.Struct):
@@ -95,7 +96,7 @@ class McpHandler(HostedHandler[McpParams]):
     )
 
     def parse(self, declaration: Raw, param: str) -> McpParams:
-        params = json.field(_decode, declaration, param)
+        params = declared(_decode, declaration, param)
         given = [name for name in _WHERE if getattr(params, name) is not None]
         if len(given) > 1:
             place = f"{param}.{given[1]}"

@@ -1,16 +1,52 @@
 """`shell`: commands, and what each of them printed."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 from msgspec import Raw
 
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
-from bascule.toolkit.names import Ledger
-from bascule.tools.hosted import HostedHandler, declared
+from bascule.toolkit.handler import Tool, ToolHandler
+from bascule.toolkit.names import Identity, Ledger
+from bascule.toolkit.outcome import Call
+from bascule.toolkit.ownership import CLIENT, UNAVAILABLE, Ownership
+from bascule.toolkit.projection import ItemWriter, Projection
+from bascule.tools.built_in import function_schema
 from bascule.tools.items_only import answer, call, given, wire_name
+from bascule.tools.options import Callers, declared, ignored_options, may_be_called
+from bascule.tools.shell_call import ShellProjection
+from bascule.tools.shell_environment import Environment, LocalEnvironment, shown_environment
+
+_DESCRIPTION: Final = (
+    "Runs shell commands on the user's machine and returns the output and the exit code of each. Every "
+    "command is run in a shell of its own, so a change of directory or a variable does not last from one "
+    "to the next: join what belongs together with `&&`. Commands that ask for input cannot be answered."
+)
+_PARAMETERS: Final = function_schema(
+    ["commands"],
+    commands={
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "The commands, each as it would be typed into a shell.",
+    },
+    timeout_ms={
+        "type": "integer",
+        "description": "Milliseconds after which a command is stopped.",
+    },
+    max_output_length={
+        "type": "integer",
+        "description": "Characters of output to be returned at most, of each command.",
+    },
+)
+
+
+class ShellParams(msgspec.Struct):
+    """A declaration. Without an environment the client runs the commands, as with a local one."""
+
+    environment: Environment | None = None
+    allowed_callers: Callers = None
 
 
 class Action(msgspec.Struct):
@@ -47,17 +83,45 @@ class ShellCallOutput(msgspec.Struct):
 
     call_id: str
     output: list[Printed]
+    max_output_length: int | None = None
 
 
-class ShellHandler(HostedHandler[None]):
-    """Executed by the client, or in a container of the server's; the items are the same."""
+_decode = json.decoder(ShellParams)
 
-    kind: ClassVar[str] = "shell"
+
+class ShellHandler(ToolHandler[ShellParams]):
+    """Executed by the client, or in a container of the server's, for which there is nothing here."""
+
     types: ClassVar[frozenset[str]] = frozenset({"shell"})
     item_types: ClassVar[frozenset[str]] = frozenset({"shell_call", "shell_call_output"})
 
-    def parse(self, declaration: Raw, param: str) -> None:
-        json.field(declared, declaration, param)
+    def parse(self, declaration: Raw, param: str) -> ShellParams:
+        return declared(_decode, declaration, param)
+
+    def normalize(self, params: ShellParams) -> Sequence[Tool]:
+        callers, environment = params.allowed_callers, params.environment
+        local = isinstance(environment, LocalEnvironment)
+        return [
+            Tool(
+                Identity(None, "shell", "shell"),
+                _DESCRIPTION,
+                _PARAMETERS,
+                offered=may_be_called(callers),
+                ignored=ignored_options(callers),
+                members={"environment": {"type": "local"}} if local else {},
+            )
+        ]
+
+    def owner(self, params: ShellParams) -> Ownership:
+        local = params.environment is None or isinstance(params.environment, LocalEnvironment)
+        return CLIENT if local else UNAVAILABLE
+
+    def masked(self, declaration: Raw) -> Raw:
+        """Without the values of secrets."""
+        return shown_environment(declaration, "environment")
+
+    def restore(self, writer: ItemWriter, call: Call, identity: Identity) -> Projection:
+        return ShellProjection(writer, call)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         if item.type == "shell_call_output":

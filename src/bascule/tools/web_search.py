@@ -11,6 +11,7 @@ from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
 from bascule.tools.hosted import HostedHandler
 from bascule.tools.items_only import call_id_of, failed, given, pair, wire_name
+from bascule.tools.options import declared
 from bascule.tools.shapes import NULL, with_defaults
 
 
@@ -80,7 +81,7 @@ class WebSearchHandler(HostedHandler[WebSearchParams]):
     item_types: ClassVar[frozenset[str]] = frozenset({"web_search_call"})
 
     def parse(self, declaration: Raw, param: str) -> WebSearchParams:
-        return json.field(_decode, declaration, param)
+        return declared(_decode, declaration, param)
 
     def echo(self, declaration: Raw, params: WebSearchParams) -> Raw:
         old = b"web_search_preview" in bytes(declaration)

@@ -35,6 +35,12 @@ class ItemEvent(Event):
     output_index: int = 0
 
 
+class IndexEvent(Event):
+    """An event about one item that names its place only."""
+
+    output_index: int = 0
+
+
 class OutputItemAdded(Event, tag="response.output_item.added"):
     output_index: int = 0
     item: Any = None
