@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,10 +38,13 @@ KIND = "kind_of_tool"
 def log() -> Iterator[io.StringIO]:
     """What is logged, as JSON."""
     before = structlog.get_config()
+    handlers, level = logging.root.handlers, logging.root.level
     out = io.StringIO()
     configure_logging("json", "info", out)
+    structlog.configure(cache_logger_on_first_use=False)  # what is cached is not put back below
     yield out
     structlog.configure(**before)
+    logging.root.handlers, logging.root.level = handlers, level
     lines.configure("text", "error", io.StringIO())
 
 
