@@ -37,6 +37,7 @@ class Execution:
         "_gone",
         "_grace",
         "_max_result_bytes",
+        "_over",
         "_record",
         "_run",
         "_steps",
@@ -81,6 +82,7 @@ class Execution:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped: str | None = None
         self._ended = False
+        self._over = False
 
     def begin(self) -> None:
         """Run. The time limit counts from here."""
@@ -96,7 +98,9 @@ class Execution:
             )
 
     def cancel(self) -> None:
-        """The turn is over. A call that has not begun is gone at once."""
+        """The turn is over: `finished` is not called any more. A call that has not begun is gone at
+        once."""
+        self._over = True
         if self.task is None:
             self._end("cancelled", None)
         elif not self.task.done():
@@ -165,16 +169,16 @@ class Execution:
             return
         self._ended = True
         self._record.end(how, outcome)
-        if outcome is not None:
+        if outcome is None or self._over:
+            self.outcome.cancel()
+        else:
             try:
                 self._finished(outcome)
             except Exception as e:  # noqa: BLE001 -- what cannot be shown is still a result
                 self._record.unshown(e)
-        # Whoever waited for it may have been cancelled, and with it the future.
-        if outcome is None:
-            self.outcome.cancel()
-        elif not self.outcome.done():
-            self.outcome.set_result(outcome)
+            # Whoever waited for it may have been cancelled, and with it the future.
+            if not self.outcome.done():
+                self.outcome.set_result(outcome)
         self._gone(self)
 
     def _cancel_timer(self) -> None:
