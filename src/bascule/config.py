@@ -99,6 +99,10 @@ class TelemetrySection(_Section, frozen=True):
     """An OpenTelemetry collector (OTLP over HTTP)."""
     trace_dir: str | None = None
     """A folder for each round's request and answer, content included."""
+    tool_names: bool = False
+    """Whether spans and log lines of the gateway's own tool calls hold the tool's name and call id."""
+    tool_content: bool = False
+    """Whether they hold arguments and results."""
 
 
 class UpstreamSection(_Section, frozen=True):

@@ -28,6 +28,8 @@ from bascule.state.sql import check_url, open_store
 from bascule.state.url import is_postgres
 from bascule.telemetry.metrics import Metrics
 from bascule.telemetry.observe import Observer
+from bascule.telemetry.redact import Redactor
+from bascule.telemetry.tool_detail import ToolDetail
 from bascule.telemetry.trace_files import TraceFiles
 from bascule.toolkit.handler import Handlers
 from bascule.tools.all import all_handlers
@@ -127,7 +129,12 @@ def make_observer(config: Config) -> Observer:
         tracing = Tracing(section.otlp_endpoint, __version__)
     if section.trace_dir is not None:
         files = TraceFiles(Path(section.trace_dir), _secrets(config))
-    return Observer(metrics=Metrics(__version__), tracing=tracing, files=files)
+    detail = None
+    if section.tool_names or section.tool_content:
+        redactor = Redactor(_secrets(config))
+        detail = ToolDetail(section.tool_names, section.tool_content, redactor)
+    metrics = Metrics(__version__)
+    return Observer(metrics=metrics, tracing=tracing, files=files, tool_detail=detail)
 
 
 def _secrets(config: Config) -> list[str]:

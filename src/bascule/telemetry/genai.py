@@ -18,6 +18,8 @@ FIRST_CHUNK_SECONDS: Final = "gen_ai.response.time_to_first_chunk"
 TOOL_NAME: Final = "gen_ai.tool.name"
 TOOL_TYPE: Final = "gen_ai.tool.type"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+TOOL_RESULT: Final = "gen_ai.tool.call.result"
 
 ERROR_TYPE: Final = "error.type"
 HTTP_METHOD: Final = "http.request.method"

@@ -1,7 +1,8 @@
 """Log lines: one form for the gateway's own and for those of the libraries.
 
-A line holds names, ids and numbers. The message of an exception is left out unless its class says
-that it is harmless: others may quote a prompt, a tool's arguments or a key.
+A line holds names, ids and numbers; of a tool its type, and more only where that is configured. The
+message of an exception is left out unless its class says that it is harmless: others may quote a
+prompt, a tool's arguments or a key.
 """
 
 import logging

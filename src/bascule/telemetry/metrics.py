@@ -14,6 +14,8 @@ from bascule.telemetry.observe import Tokens, TurnStatus
 
 OTHER: Final = "other"
 
+_MAX_TYPES: Final = 200
+
 _SECONDS: Final = (
     0.01,
     0.025,
@@ -96,6 +98,16 @@ class Metrics:
             ("type",),
             bounds=_SECONDS,
         )
+        self.tool_blocks = Counter(
+            "bascule_tool_blocks",
+            "Steps of the gateway's own tools that held the event loop for too long.",
+            ("type",),
+        )
+        self.tool_unstops = Counter(
+            "bascule_tool_unstopped",
+            "Executions that went on although they were cancelled, and were torn down.",
+            ("type",),
+        )
         self.commit_seconds = Histogram(
             "bascule_store_commit_seconds",
             "From handing a turn to the store to the end of its transaction.",
@@ -109,6 +121,7 @@ class Metrics:
         info = Gauge("bascule_info", "Always 1.", ("version",))
         info.labels(version).inc()
         self._requests: dict[tuple[str, str, int], Number] = {}
+        self._tool_types: set[str] = set()
 
         self.commit = self.commit_seconds.labels()
         own = [
@@ -125,9 +138,25 @@ class Metrics:
         return found
 
     def tool_call(self, type_: str, outcome: str, seconds: float | None = None) -> None:
+        type_ = self._tool_type(type_)
         self.tool_calls.labels(type_, outcome).inc()
         if seconds is not None:
             self.tool_seconds.labels(type_).observe(seconds)
+
+    def tool_blocked(self, type_: str) -> None:
+        self.tool_blocks.labels(self._tool_type(type_)).inc()
+
+    def tool_unstopped(self, type_: str) -> None:
+        self.tool_unstops.labels(self._tool_type(type_)).inc()
+
+    def _tool_type(self, type_: str) -> str:
+        """Types are what handlers say; one that makes them up from a request cannot fill the memory."""
+        if type_ in self._tool_types:
+            return type_
+        if len(self._tool_types) >= _MAX_TYPES:
+            return OTHER
+        self._tool_types.add(type_)
+        return type_
 
     def request(self, method: str, route: str, status: int) -> None:
         """`route` is a template, `other` for an unknown address."""

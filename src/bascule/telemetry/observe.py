@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from bascule.telemetry.tool_detail import ToolDetail
+
 if TYPE_CHECKING:
     from bascule.telemetry.metrics import Metrics, ModelMetrics
     from bascule.telemetry.trace_files import RoundFile, TraceFiles
@@ -54,10 +56,13 @@ class Observer:
         metrics: "Metrics | None" = None,
         tracing: "Tracing | None" = None,
         files: "TraceFiles | None" = None,
+        tool_detail: ToolDetail | None = None,
     ) -> None:
+        """`tool_detail`: what may be told of tool calls besides type and outcome; by default nothing."""
         self.metrics: Final = metrics
         self.tracing: Final = tracing
         self.files: Final = files
+        self.tool_detail: Final = tool_detail
 
     def turn(self, target: Where, *, stream: bool) -> "TurnObserver":
         """A turn begins. Called in the task that runs it: what it starts logs as it does."""
@@ -118,14 +123,33 @@ class TurnObserver:
         return RoundObserver(self, self._observer, self._metrics, url, headers, body)
 
     def tool_call(self, type_: str, outcome: str, seconds: float | None = None) -> None:
-        """A call ended. `outcome`: output, failed, suspended, client (handed back), refused."""
+        """A call ended. `outcome`: output, failed, suspended, timeout, cancelled, client (handed
+        back), refused, incomplete."""
         if self._observer.metrics is not None:
             self._observer.metrics.tool_call(type_, outcome, seconds)
 
-    def tool_span(self, type_: str, name: str, call_id: str) -> "Span | None":
+    def tool_blocked(self, type_: str) -> None:
+        """An execution held the event loop for too long."""
+        if self._observer.metrics is not None:
+            self._observer.metrics.tool_blocked(type_)
+
+    def tool_unstopped(self, type_: str) -> None:
+        """An execution went on although it was cancelled."""
+        if self._observer.metrics is not None:
+            self._observer.metrics.tool_unstopped(type_)
+
+    @property
+    def tool_detail(self) -> ToolDetail | None:
+        """What may be told of tool calls besides type and outcome."""
+        return self._observer.tool_detail
+
+    def tool_span(self, type_: str, name: str, call_id: str, arguments: str) -> "Span | None":
         """A span around an execution; None without traces. The caller ends it."""
-        tracing = self._observer.tracing
-        return None if tracing is None else tracing.tool(self.span, type_, name, call_id)
+        tracing, detail = self._observer.tracing, self._observer.tool_detail
+        if tracing is None:
+            return None
+        told = {} if detail is None else detail.of_call(name, call_id, arguments)
+        return tracing.tool(self.span, type_, told)
 
     def reasked(self, reason: str) -> None:
         """The model is asked again. `reason` is one of the code's own few words."""

@@ -1,9 +1,9 @@
 """OpenTelemetry spans: request, turn, round of inference, tool call. Imported only when configured.
 
-Spans carry names, ids and numbers, never content.
+Spans carry names, ids and numbers; a tool's name and content only where they are configured.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -27,6 +27,12 @@ Headers = Sequence[tuple[bytes, bytes]]
 _TIMEOUT: Final = 5.0
 """Seconds that sending a batch may take."""
 _CARRIED: Final = (b"traceparent", b"tracestate")
+
+_TOLD: Final = {
+    "tool": genai.TOOL_NAME,
+    "call_id": genai.TOOL_CALL_ID,
+    "arguments": genai.TOOL_ARGUMENTS,
+}
 
 _propagator = TraceContextTextMapPropagator()
 
@@ -77,12 +83,15 @@ class Tracing:
         _set_target(span, target)
         return span
 
-    def tool(self, turn: "Span | None", type_: str, name: str, call_id: str) -> "Span":
-        span = self._start(f"{genai.EXECUTE_TOOL} {name}", SpanKind.INTERNAL, _below(turn))
+    def tool(self, turn: "Span | None", type_: str, told: Mapping[str, str]) -> "Span":
+        """`told` is what `ToolDetail` lets out; without the tool's name the span bears its type."""
+        shown = told.get("tool", type_)
+        span = self._start(f"{genai.EXECUTE_TOOL} {shown}", SpanKind.INTERNAL, _below(turn))
         span.set(genai.OPERATION, genai.EXECUTE_TOOL)
-        span.set(genai.TOOL_NAME, name)
         span.set(genai.TOOL_TYPE, type_)
-        span.set(genai.TOOL_CALL_ID, call_id)
+        for name, attribute in _TOLD.items():
+            if name in told:
+                span.set(attribute, told[name])
         return span
 
     def propagated(self, span: "Span") -> Headers:
@@ -153,9 +162,12 @@ class Span:
             self._fail(fault)
         self._span.end()
 
+    def tool_result(self, text: str) -> None:
+        self.set(genai.TOOL_RESULT, text)
+
     def end_tool(self, outcome: str) -> None:
         self.set(genai.TOOL_OUTCOME, outcome)
-        if outcome == "failed":
+        if outcome in ("failed", "timeout"):
             self._fail(outcome)
         self._span.end()
 

@@ -87,10 +87,8 @@ def _validator(spec: FunctionSpec) -> jsonschema_rs.Validator | None:
         schema: Any = msgspec.json.decode(spec.parameters)
         return jsonschema_rs.validator_for(schema, offline=True, pattern_options=_REGEX)
     except (ValueError, RecursionError) as e:
-        # The client's own words are not for the log.
-        _log.warning(
-            "calls are not checked: no valid schema", tool=spec.name, fault=type(e).__name__
-        )
+        # The client's own words are not for the log, names neither.
+        _log.warning("calls of a tool are not checked: no valid schema", fault=type(e).__name__)
         return None
 
 

@@ -14,7 +14,8 @@ from bascule.toolkit.projection import ItemWriter, Projection
 P = TypeVar("P")
 
 Policy = Literal["parallel", "per_name", "exclusive"]
-"""Which of a round's calls may overlap: all, all but calls of the same name, or none."""
+"""Which of a round's calls may overlap: all, all but calls of the same name, or none: an exclusive
+call runs while no other call of the turn does, of whatever tool."""
 
 
 class ExecutionContext(msgspec.Struct):
@@ -25,11 +26,13 @@ class ExecutionContext(msgspec.Struct):
 
 
 class ToolExecutor(ABC, Generic[P]):
-    """Runs calls. Whatever it raises becomes an error result of that call alone."""
+    """Runs calls, on the event loop, which no step of it may hold for long: work that does belongs
+    in a thread. Whatever it raises becomes an error result of that call alone. When it is cancelled,
+    by its time limit or with the turn, it has some seconds to clean up."""
 
     policy: Policy = "per_name"
     timeout: float = 60.0
-    """Seconds, from when the call runs."""
+    """Seconds, from when the call runs; `inf` for none."""
 
     @abstractmethod
     async def execute(self, call: Call, params: P, context: ExecutionContext) -> Outcome:

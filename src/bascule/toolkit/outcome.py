@@ -35,7 +35,7 @@ class Failed(msgspec.Struct, kw_only=True):
 
 class Suspended(msgspec.Struct, kw_only=True):
     """The call waits for the client. `items` are shown to it as they are; each needs a type and
-    gets an id. `awaits` are the keys of the input items that will answer."""
+    an id. `awaits` are the keys of the input items that will answer, one at least."""
 
     items: Sequence[bytes]
     awaits: Sequence[str]

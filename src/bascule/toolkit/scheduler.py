@@ -3,31 +3,47 @@
 import asyncio
 from collections.abc import Callable
 from contextvars import copy_context
+from typing import Any, Final
 
 from bascule.telemetry.observe import TurnObserver
-from bascule.toolkit.executor import ExecutionContext, Policy
-from bascule.toolkit.outcome import Call, Outcome, Output
+from bascule.toolkit.admission import Admission
+from bascule.toolkit.execution import GRACE, Execution, Run
+from bascule.toolkit.executor import ExecutionContext
+from bascule.toolkit.outcome import Call, Outcome
 from bascule.toolkit.ownership import Binding
 from bascule.toolkit.registry import ToolEntry
-from bascule.toolkit.telemetry import Run, observed
+from bascule.toolkit.telemetry import Record
 
 Finished = Callable[[Outcome], None]
 
+_MARGIN: Final = 0.2
+"""Seconds for what is torn down to be gone."""
+
+_strays: Final[set[asyncio.Task[Any]]] = set()
+"""Tasks that cannot be ended: they wait for a task of the executor's own that does not stop."""
+
 
 class Scheduler:
-    """One for each turn. Calls start when they are submitted, as far as the width and the tools'
+    """One for each turn. Calls start when they are submitted, as far as the window and the tools'
     policies permit; `results` waits for all of them. `cancel` leaves no task behind."""
 
     def __init__(
-        self, width: int, max_result_bytes: int, observed: TurnObserver | None = None
+        self,
+        width: int,
+        max_result_bytes: int,
+        observed: TurnObserver | None = None,
+        *,
+        grace: float = GRACE,
     ) -> None:
+        """`width` calls run at once at most; `grace` are the seconds that each has to stop."""
         self._observed = observed
         self._context = copy_context() if observed is None else observed.context
-        self._width = asyncio.Semaphore(width)
         self._max_result_bytes = max_result_bytes
-        self._by_name: dict[str, asyncio.Lock] = {}
-        self._running: set[asyncio.Task[Outcome]] = set()
-        self._order: list[asyncio.Task[Outcome]] = []
+        self._grace = grace
+        self._admission: Admission[Execution] = Admission(width)
+        self._order: list[Execution] = []
+        self._tasks: dict[asyncio.Task[Any], Execution] = {}
+        self._closed = False
 
     def submit(
         self, call: Call, entry: ToolEntry, context: ExecutionContext, finished: Finished
@@ -49,45 +65,56 @@ class Scheduler:
     def start(self, call: Call, kind: str, binding: Binding, run: Run, finished: Finished) -> None:
         """The same for any coroutine of the binding's executor, such as the rest of a call that was
         suspended."""
-        # Calls are submitted from an upstream's read callback: the turn's own context is given along.
-        task = asyncio.get_running_loop().create_task(
-            self._run(call, kind, binding, run, finished), context=self._context.copy()
+        execution = Execution(
+            call,
+            binding,
+            run,
+            record=Record(call, kind, binding, self._observed),
+            context=self._context,
+            max_result_bytes=self._max_result_bytes,
+            grace=self._grace,
+            finished=finished,
+            gone=self._gone,
         )
-        self._running.add(task)
-        self._order.append(task)
-        task.add_done_callback(self._running.discard)
-
-    async def _run(
-        self, call: Call, kind: str, binding: Binding, run: Run, finished: Finished
-    ) -> Outcome:
-        async with self._turn_of(call.name, binding.policy), self._width:
-            outcome = await observed(call, kind, binding, run, self._observed)
-        outcome = self._bounded(outcome)
-        finished(outcome)
-        return outcome
-
-    def _turn_of(self, name: str, policy: Policy) -> asyncio.Lock:
-        if policy == "parallel":
-            return asyncio.Lock()  # its own: nobody waits
-        key = "" if policy == "exclusive" else name
-        return self._by_name.setdefault(key, asyncio.Lock())
-
-    def _bounded(self, outcome: Outcome) -> Outcome:
-        if isinstance(outcome, Output) and isinstance(outcome.output, str):
-            data = outcome.output.encode("utf-8", "replace")
-            if len(data) > self._max_result_bytes:
-                kept = data[: self._max_result_bytes].decode(errors="ignore")
-                outcome.output = f"{kept}\n[cut: the result had {len(data)} bytes]"
-        return outcome
+        self._order.append(execution)
+        if self._closed:
+            execution.cancel()
+            return
+        self._admission.join(execution)
+        self._admit()
 
     async def results(self) -> list[Outcome]:
         """The outcomes of all calls since the last time, in the order of submission."""
         order, self._order = self._order, []
-        return [await task for task in order]
+        return [await execution.outcome for execution in order]
 
     async def cancel(self) -> None:
-        """Stop what runs and wait until it has stopped."""
-        tasks = list(self._running)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Stop what runs and wait until it has stopped: for the grace period at most. What is
+        submitted later does not run."""
+        self._closed = True
+        for execution in (*self._admission.waiting, *self._admission.running):
+            execution.cancel()
+        if not self._tasks:
+            return
+        torn = all(execution.torn for execution in self._tasks.values())
+        limit = _MARGIN if torn else self._grace + _MARGIN
+        _, left = await asyncio.wait(tuple(self._tasks), timeout=limit)
+        for task in left:
+            self._tasks.pop(task, None)
+            _strays.add(task)
+            task.add_done_callback(_strays.discard)
+
+    def _admit(self) -> None:
+        for execution in self._admission.admit():
+            execution.begin()
+            if execution.task is not None:
+                self._tasks[execution.task] = execution
+                execution.task.add_done_callback(self._forget)
+
+    def _gone(self, execution: Execution) -> None:
+        self._admission.leave(execution)
+        if not self._closed:
+            self._admit()
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)

@@ -1,0 +1,68 @@
+"""An execution step by step: how long each one held the event loop, and an end that is certain."""
+
+from asyncio import CancelledError
+from collections.abc import Callable, Coroutine, Generator
+from time import perf_counter
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+BLOCKED_SECONDS: Final = 0.25
+"""What one step may hold the event loop. Every turn of the gateway stands still meanwhile."""
+
+
+class ToolExit(RuntimeError):
+    """An executor wanted to end the process."""
+
+
+class Steps(Coroutine[Any, Any, T]):
+    """Wraps an execution's coroutine for the task that drives it.
+
+    `blocked` is told the seconds of each step that took `BLOCKED_SECONDS` or more. SystemExit becomes
+    `ToolExit`, an error of this call alone; KeyboardInterrupt is the operator's and ends the loop. After
+    `tear` the next step is the last one, whatever the coroutine makes of it.
+    """
+
+    __slots__ = ("_blocked", "_clock", "_coroutine", "_torn")
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        blocked: Callable[[float], None],
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._coroutine = coroutine
+        self._blocked = blocked
+        self._clock = clock
+        self._torn = False
+
+    def tear(self) -> None:
+        """Give up on a coroutine that goes on although it was cancelled. It is closed: its `finally`
+        blocks run as far as they do not wait."""
+        self._torn = True
+
+    def send(self, value: Any, /) -> Any:
+        return self._step(self._coroutine.send, value)
+
+    def throw(self, *raised: Any) -> Any:
+        return self._step(self._coroutine.throw, *raised)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._coroutine.__await__()
+
+    def _step(self, step: Callable[..., Any], *given: Any) -> Any:
+        began = self._clock()
+        try:
+            if self._torn:
+                self._coroutine.close()
+                raise CancelledError
+            return step(*given)
+        except SystemExit as e:
+            raise ToolExit from e
+        finally:
+            took = self._clock() - began
+            if took >= BLOCKED_SECONDS:
+                self._blocked(took)
