@@ -128,6 +128,7 @@ FIELDS: dict[str, Sample] = {
     "betas": refused("betas", ["x"]),
 }
 
+_DIGITS = {"type": "grammar", "syntax": "regex", "definition": "[0-9]+"}
 OPTIONS: dict[str, Sample] = {
     "text.format": Sample(
         {"text": {"format": {"type": "json_schema", "name": "x", "schema": CITY}}},
@@ -147,6 +148,10 @@ OPTIONS: dict[str, Sample] = {
     ),
     "reasoning.context": Sample({"reasoning": {"context": "all_turns"}}),
     "reasoning.mode": Sample({"reasoning": {"mode": "pro"}}),
+    "tools.format": Sample(
+        {"tools": [{"type": "custom", "name": "x", "format": _DIGITS}]},
+        lambda sent, _: "[0-9]+" in sent["tools"][0]["function"]["description"],
+    ),
     "stream_options.include_obfuscation": Sample(
         {"stream": True, "stream_options": {"include_obfuscation": True}},
         lambda _, response: response["status"] == "completed",

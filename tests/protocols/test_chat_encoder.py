@@ -48,6 +48,7 @@ FLAGS = Flags(
     enforces_parallel=True,
     text_tool_calls=False,
     repair_arguments=False,
+    grammar="none",
 )
 SCHEMA = b'{"type":"object","properties":{"b":{},"a":{}}}'
 

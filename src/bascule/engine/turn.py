@@ -184,7 +184,7 @@ class _Turn:
         self._choice = prepared.choice
         self.state.model_items = prepared.items
         self.state.declared = list(prepared.chain.continuation.declared)
-        self._notes.warnings += prepared.warnings
+        self._notes.warnings += [*prepared.warnings, *prepared.plan.warnings]
         self._notes.ignored += prepared.plan.ignored
         self._snapshot = Snapshot(
             self.state.response_id,

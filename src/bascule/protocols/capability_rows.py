@@ -124,6 +124,14 @@ _OPTIONS: Final = (
     _row("option", "reasoning.mode", _TOLERATED, neutral=(b'"standard"',)),
     _row(
         "option",
+        "tools.format",
+        _TRANSLATED,
+        Support("honoured", where="the server knows custom tools", otherwise="translated"),
+        "Of a custom tool. A grammar is in the description, and held by the server where the flag "
+        "`grammar` says how, else by the gateway.",
+    ),
+    _row(
+        "option",
         "stream_options.include_obfuscation",
         _HONOURED,
         note="Only when it is asked for: most clients stand next to their gateway, where padding "

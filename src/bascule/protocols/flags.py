@@ -64,6 +64,9 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Calls that the model wrote as text are recovered; for models whose calls their server misses."""
     repair_arguments: bool
     """Arguments may be broken JSON: they are held until complete, and repaired where that fits."""
+    grammar: Literal["structured_outputs", "gbnf", "ebnf", "none"]
+    """How an answer's whole text is held to a grammar: the member `structured_outputs` of vLLM, `grammar`
+    of llama.cpp, `regex` and `ebnf` of SGLang."""
 
 
 def override(flags: Flags, changes: dict[str, Any]) -> Flags:

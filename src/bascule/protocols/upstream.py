@@ -1,7 +1,7 @@
 """What the engine needs of a protocol in which it is the client."""
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -80,8 +80,10 @@ class UpstreamProtocol(Protocol):
         tools: bytes,
         choice: WireChoice,
         flags: Flags,
+        constraint: Mapping[str, Any] | None = None,
     ) -> Encoded:
-        """Raises ApiError 400 for what the server cannot be given."""
+        """`constraint` are members for the server itself, as bascule.protocols.grammar makes them. Raises
+        ApiError 400 for what the server cannot be given."""
         ...
 
     def decoder(self, *, summarise: bool, logprobs: bool) -> Decoder:

@@ -11,6 +11,7 @@ from msgspec import Raw
 from bascule.protocols.responses.items import Flat, Item, Passed
 from bascule.protocols.responses.request import ToolRef
 from bascule.protocols.upstream import ModelSurface
+from bascule.toolkit.grammar import TextGrammar
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.options import ToolOptions
 from bascule.toolkit.outcome import Call
@@ -37,6 +38,8 @@ class Tool(msgspec.Struct, frozen=True):
     """Whether the model is told of it; else a call of it is answered with an error."""
     lenient: bool = False
     """Whether its shape makes sense of broken arguments itself, so that nobody repairs them."""
+    grammar: TextGrammar | None = None
+    """What the one text that it is called with has to match."""
     ignored: Sequence[str] = ()
     """Members of the declaration that have no effect, as paths below it."""
     members: Mapping[str, Any] = {}

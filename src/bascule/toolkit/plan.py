@@ -52,6 +52,8 @@ class ToolPlan:
     natives: tuple[NativeTool, ...] = ()
     ignored: tuple[str, ...] = ()
     """JSON paths of what has no effect: tools that nothing here can run, members without a meaning."""
+    warnings: tuple[str, ...] = ()
+    """What the client is to be told of the declarations."""
     _encoded: dict[object, bytes] = field(default_factory=dict[object, bytes])
 
     @cached_property

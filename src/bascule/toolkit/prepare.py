@@ -167,6 +167,7 @@ def _register(
     offered: list[Offered] = []
     entries: list[ToolEntry] = []
     ignored: list[str] = []
+    warnings: list[str] = []
     for kept in found.values():
         if isinstance(kept, NativeTool):
             offered.append(kept.declaration)
@@ -176,6 +177,7 @@ def _register(
         if entry.offered:
             offered.append(_function(entry, kept[1]))
         ignored += _ignored(*kept, entry)
+        warnings += _warnings(kept[0], entry)
     return ToolPlan(
         offered=tuple(offered),
         registry=ToolRegistry(entries),
@@ -184,6 +186,7 @@ def _register(
         schemas=ArgumentSchemas(tool for tool in offered if isinstance(tool, FunctionSpec)),
         natives=tuple(kept for kept in found.values() if isinstance(kept, NativeTool)),
         ignored=tuple(ignored),
+        warnings=tuple(warnings),
     )
 
 
@@ -207,6 +210,7 @@ def _entry(parsed: _Parsed, tool: Tool, names: Ledger) -> ToolEntry:
         offered=tool.offered and runs,
         lenient=tool.lenient,
         members=tool.members,
+        grammar=tool.grammar,
     )
 
 
@@ -214,6 +218,12 @@ def _ignored(parsed: _Parsed, tool: Tool, entry: ToolEntry) -> list[str]:
     if not entry.offered and tool.offered:
         return [parsed.param]
     return [f"{parsed.param}.{path}" for path in tool.ignored]
+
+
+def _warnings(parsed: _Parsed, entry: ToolEntry) -> list[str]:
+    if entry.grammar is None or entry.grammar.checked:
+        return []
+    return [f"{parsed.param}: calls are not checked, since its grammar cannot be read here"]
 
 
 def _function(entry: ToolEntry, tool: Tool) -> FunctionSpec:

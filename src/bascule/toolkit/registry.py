@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from bascule.toolkit.grammar import TextGrammar
 from bascule.toolkit.handler import ToolHandler
 from bascule.toolkit.names import DEFAULT_NAMESPACE, Identity
 from bascule.toolkit.outcome import Call
@@ -30,6 +31,8 @@ class ToolEntry:
     """Whether nobody repairs what it is called with."""
     members: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the declaration adds to the items of its calls."""
+    grammar: TextGrammar | None = None
+    """What the one text that it is called with has to match."""
 
     def project(self, writer: ItemWriter, call: Call) -> Projection | None:
         """How a call of it is shown; None for a plain function call."""
@@ -49,6 +52,8 @@ class ToolRegistry:
     def __init__(self, entries: Iterable[ToolEntry] = ()) -> None:
         self._entries = {entry.wire: entry for entry in entries}
         self._others: dict[str, ToolEntry | None] | None = None
+        self.has_grammars = any(entry.grammar is not None for entry in self._entries.values())
+        """Whether calls of some tool have to match a grammar."""
 
     def lookup(self, name: str) -> ToolEntry | None:
         """The tool that a model calls by its wire name, by `namespace.name`, or by its bare name where

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from bascule.protocols import json
 from bascule.protocols.errors import invalid
+from bascule.protocols.grammar import Grammar, Syntax
 from bascule.protocols.responses.events import ItemEvent
 from bascule.protocols.responses.items import (
     Flat,
@@ -21,6 +22,7 @@ from bascule.protocols.responses.items import (
 )
 from bascule.protocols.responses.request import ToolRef
 from bascule.protocols.upstream import ModelSurface
+from bascule.toolkit.grammar import MalformedGrammar, TextGrammar
 from bascule.toolkit.handler import Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.outcome import Call
@@ -29,18 +31,26 @@ from bascule.tools.free_text import FreeText
 from bascule.tools.function import Answer, check_output
 
 
-class Grammar(msgspec.Struct):
+class CustomFormat(msgspec.Struct):
     """`format`: plain text, or text of a grammar."""
 
     type: Literal["text", "grammar"]
-    syntax: Literal["lark", "regex"] | None = None
+    syntax: Syntax | None = None
     definition: str | None = None
 
 
 class CustomParams(msgspec.Struct):
     name: str
     description: str | None = None
-    format: Grammar | None = None
+    format: CustomFormat | None = None
+
+
+class Custom(msgspec.Struct):
+    """A declaration that was found to be right."""
+
+    name: str
+    description: str | None
+    grammar: TextGrammar | None
 
 
 _decode = json.decoder(CustomParams)
@@ -85,7 +95,7 @@ class InputDone(ItemEvent, tag="response.custom_tool_call_input.done"):
     input: str = ""
 
 
-class CustomHandler(ToolHandler[CustomParams]):
+class CustomHandler(ToolHandler[Custom]):
     """Executed by the client."""
 
     types: ClassVar[frozenset[str]] = frozenset({"custom"})
@@ -95,32 +105,24 @@ class CustomHandler(ToolHandler[CustomParams]):
 
     names_late: ClassVar[bool] = False
 
-    def parse(self, declaration: Raw, param: str) -> CustomParams:
+    def parse(self, declaration: Raw, param: str) -> Custom:
         params = json.field(_decode, declaration, param)
         if not params.name:
             raise invalid(f"'{param}.name' is empty.", f"{param}.name", "empty_string")
-        form = params.format
-        if form is not None and form.type == "grammar":
-            for name in ("syntax", "definition"):
-                if not getattr(form, name):
-                    place = f"{param}.format.{name}"
-                    raise invalid(
-                        f"Missing required parameter: '{place}'.",
-                        place,
-                        "missing_required_parameter",
-                    )
-        return params
+        return Custom(params.name, params.description, _grammar(params.format, f"{param}.format"))
 
-    def echo(self, declaration: Raw, params: CustomParams) -> Raw:
+    def echo(self, declaration: Raw, params: Custom) -> Raw:
         """With its defaults, as recorded at OpenAI."""
         members = json.envelope(bytes(declaration))
         members.setdefault("description", Raw(b"null"))
         members.setdefault("format", Raw(b'{"type":"text"}'))
         return Raw(json.encode(members))
 
-    def normalize(self, params: CustomParams) -> Sequence[Tool]:
+    def normalize(self, params: Custom) -> Sequence[Tool]:
         identity = Identity(None, params.name, "custom")
-        return [Tool(identity, _description(params), _PARAMETERS, lenient=True)]
+        return [
+            Tool(identity, _description(params), _PARAMETERS, lenient=True, grammar=params.grammar)
+        ]
 
     def chosen(self, ref: ToolRef, identity: Identity) -> bool:
         return Identity.of(ref.namespace, ref.name or "", "custom") == identity
@@ -152,11 +154,29 @@ class CustomHandler(ToolHandler[CustomParams]):
         return item.view(CustomToolCallOutput).call_id
 
 
-def _description(params: CustomParams) -> str:
-    lines = [params.description or ""]
-    form = params.format
-    if form is not None and form.type == "grammar":
-        lines.append(f"`input` must match this {form.syntax} grammar:\n{form.definition}")
+def _grammar(form: CustomFormat | None, param: str) -> TextGrammar | None:
+    if form is None or form.type == "text":
+        return None
+    for name in ("syntax", "definition"):
+        if getattr(form, name) is None:
+            raise invalid(
+                f"Missing required parameter: '{param}.{name}'.",
+                f"{param}.{name}",
+                "missing_required_parameter",
+            )
+    grammar = Grammar(form.syntax or "lark", form.definition or "")
+    try:
+        return TextGrammar(grammar, "input", FreeText)
+    except MalformedGrammar as e:
+        place = f"{param}.definition"
+        raise invalid(f"Invalid grammar in '{place}': {e}", place, "invalid_grammar") from None
+
+
+def _description(custom: Custom) -> str:
+    lines = [custom.description or ""]
+    if custom.grammar is not None:
+        syntax, definition = custom.grammar.grammar.syntax, custom.grammar.grammar.definition
+        lines.append(f"`input` must match this {syntax} grammar:\n{definition}")
     return "\n\n".join(filter(None, lines))
 
 

@@ -5,7 +5,7 @@ they belong to stand together, text is a string where it can be, and roles are t
 knows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -112,8 +112,10 @@ def encode_request(
     tools: bytes,
     choice: WireChoice,
     flags: Flags,
+    constraint: Mapping[str, Any] | None = None,
 ) -> Encoded:
-    """The request body of one round. `tools` comes from encode_tools, empty if there are none.
+    """The request body of one round. `tools` comes from encode_tools, empty if there are none;
+    `constraint` are further members, which hold the answer's text to a grammar.
 
     Raises ApiError 400 for what the server cannot be given: fields that Chat has no place for, images
     it does not see, an output for a call that is not there, a call without output.
@@ -145,6 +147,8 @@ def encode_request(
         fields["stream"] = True
         if flags.stream_usage:
             fields["stream_options"] = {"include_usage": True}
+    if constraint is not None:
+        fields |= constraint
     return Encoded(json.encode(fields), ignored)
 
 

@@ -1,6 +1,7 @@
 """Chat Completions as an upstream."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from bascule.protocols.chat.decoder import ChatDecoder
 from bascule.protocols.chat.encoder import Encoded, encode_request, encode_tools
@@ -34,9 +35,16 @@ class ChatUpstream:
         tools: bytes,
         choice: WireChoice,
         flags: Flags,
+        constraint: Mapping[str, Any] | None = None,
     ) -> Encoded:
         return encode_request(
-            request, model=model, items=items, tools=tools, choice=choice, flags=flags
+            request,
+            model=model,
+            items=items,
+            tools=tools,
+            choice=choice,
+            flags=flags,
+            constraint=constraint,
         )
 
     def decoder(self, *, summarise: bool, logprobs: bool) -> ChatDecoder:

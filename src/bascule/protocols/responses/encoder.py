@@ -1,6 +1,6 @@
 """A turn as a request to a server that speaks Responses: the client's own bytes wherever they fit."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -65,8 +65,10 @@ def encode_request(
     tools: bytes,
     choice: WireChoice,
     flags: Flags,
+    constraint: Mapping[str, Any] | None = None,
 ) -> Encoded:
-    """The request body of one round. `tools` comes from encode_tools, empty if there are none.
+    """The request body of one round. `tools` comes from encode_tools, empty if there are none;
+    `constraint` are further members, which hold the answer's text to a grammar.
 
     Raises ApiError 400 for a call without its output, and for what the server cannot be given.
     """
@@ -87,6 +89,8 @@ def encode_request(
     fields["store"] = False
     if request.stream:
         fields["stream"] = True
+    if constraint is not None:
+        fields |= constraint
     return Encoded(json.encode(fields), ignored)
 
 

@@ -1,6 +1,7 @@
 """Responses as an upstream."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from bascule.protocols.errors import ApiError
 from bascule.protocols.flags import Flags
@@ -39,9 +40,16 @@ class ResponsesUpstream:
         tools: bytes,
         choice: WireChoice,
         flags: Flags,
+        constraint: Mapping[str, Any] | None = None,
     ) -> Encoded:
         return encode_request(
-            request, model=model, items=items, tools=tools, choice=choice, flags=flags
+            request,
+            model=model,
+            items=items,
+            tools=tools,
+            choice=choice,
+            flags=flags,
+            constraint=constraint,
         )
 
     def decoder(self, *, summarise: bool, logprobs: bool) -> ResponsesDecoder:

@@ -33,6 +33,7 @@ PROFILE = Profile(
         enforces_parallel=False,
         text_tool_calls=False,
         repair_arguments=True,
+        grammar="none",
     ),
     # What is reached by Responses is most likely more than a bare model, and says itself what it
     # does not take.

@@ -34,7 +34,8 @@ PROFILE = Profile(
         enforces_parallel=False,
         text_tool_calls=False,
         repair_arguments=False,
+        grammar="gbnf",
     ),
     # Its Responses endpoint lets `text.format` pass unheeded.
-    on_responses={"structured_output": False},
+    on_responses={"structured_output": False, "grammar": "none"},
 )

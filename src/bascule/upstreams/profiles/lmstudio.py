@@ -34,5 +34,6 @@ PROFILE = Profile(
         enforces_parallel=False,
         text_tool_calls=False,
         repair_arguments=True,
+        grammar="none",
     ),
 )

@@ -33,6 +33,7 @@ PROFILE = Profile(
         enforces_parallel=True,
         text_tool_calls=False,
         repair_arguments=False,
+        grammar="none",
     ),
     on_responses={"input_counting": "input_tokens"},
 )

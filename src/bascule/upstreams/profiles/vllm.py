@@ -34,5 +34,8 @@ PROFILE = Profile(
         enforces_parallel=False,
         text_tool_calls=False,
         repair_arguments=False,
+        grammar="structured_outputs",
     ),
+    # Seen on Chat Completions only.
+    on_responses={"grammar": "none"},
 )
