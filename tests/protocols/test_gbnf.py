@@ -11,7 +11,7 @@ from bascule.protocols.flags import override
 from bascule.protocols.gbnf import lark_to_gbnf, regex_to_gbnf
 from bascule.protocols.grammar import Grammar, constraint
 from bascule.upstreams.profiles import PROFILES
-from tests.tools.grammars import PATCH
+from tests.tools.grammars import PATCH, PROGRAM
 
 pytestmark = pytest.mark.requirement("tool:custom:grammar-converted")
 
@@ -87,7 +87,8 @@ def test_lark_that_does_not_convert(definition: str) -> None:
         (r"\d{3}-\w{2,}", '[0-9]{3} "-" [0-9A-Z_a-z]{2,}'),
         ("a.b", '"a" [^\\x0A] "b"'),
         ("(?s).", "[\\x00-\\U0010FFFF]"),
-        ("(?i)a[b-d]1", '[Aa] [b-dB-D] "1"'),
+        ("(?i)a[b-d]1", '[Aa] [b-dBCD] "1"'),
+        ("(?i)[é🙂]", "[\\xE9\\U0001F642\\xC9]"),
         ("(?:a|b)?(?P<n>c)*", '("a" | "b")? "c"*'),
         ("(ab)*?", '("ab")*'),
         (
@@ -97,6 +98,8 @@ def test_lark_that_does_not_convert(definition: str) -> None:
         (r"\x41\u0042\x{43}\n\.", '"ABC\\x0A."'),
         ("[]a-]", "[\\x5Da\\x2D]"),
         ("a{0,2}b{2}", '"a"{0,2} "b"{2}'),
+        (r"[\s\S]+", "[\\x00-\\U0010FFFF]+"),
+        (r"[\D]", "[\\x00-\\x2F\\x3A-\\x7F]"),
         ("", '""'),
     ],
 )
@@ -108,7 +111,7 @@ def test_regex(pattern: str, gbnf: str) -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        *(r"\bword", "(?=a)b", r"(a)\1", r"\p{L}+", r"[^\w]", r"[\D]", "[a&&b]", "[[:alpha:]]"),
+        *(r"\bword", "(?=a)b", r"(a)\1", r"\p{L}+", r"[^\w]", r"[^\D]", "[a&&b]", "[[:alpha:]]"),
         *(
             "(",
             ")",
@@ -123,7 +126,7 @@ def test_regex(pattern: str, gbnf: str) -> None:
             "(?-i)a",
             "a{3000}",
         ),
-        *("a{3,2}", "\\", r"\q", r"\x{110000}", r"\ud800", "(?i)[é]", "(" * 60 + ")" * 60),
+        *("a{3,2}", "\\", r"\q", r"\x{110000}", r"\ud800", "(?i)[à-鿿]", "(" * 60 + ")" * 60),
         "a" * 70_000,
     ],
 )
@@ -132,7 +135,24 @@ def test_a_regex_that_does_not_convert(pattern: str) -> None:
 
 
 _TOKENIZER = LLTokenizer("byte", slices=[])
-_atoms = st.sampled_from(["a", "b", ".", r"\d", "[ab]", "[^a]", r"\n", "x", r"\s", r"[a-c\d]", "é"])
+_atoms = st.sampled_from(
+    [
+        "a",
+        "b",
+        ".",
+        r"\d",
+        r"\S",
+        r"[\S ]",
+        r"[\w\W]",
+        "[ab]",
+        "[^a]",
+        r"\n",
+        "x",
+        r"\s",
+        r"[a-c\d]",
+        "é",
+    ]
+)
 _patterns = st.recursive(
     _atoms,
     lambda inner: st.one_of(
@@ -154,6 +174,7 @@ def test_a_converted_regex_means_the_same(pattern: str, text: str) -> None:
         r'"([^"]*)"', lambda found: f"({_literal(found[1])})", gbnf.removeprefix("root ::= ")
     )
     again = re.sub(r"\\U0010FFFF", "\U0010ffff", again.strip()).replace(" ", "")
+    again = re.sub(r"\[\\x00-\U0010ffff\]", r"[\\s\\S]", again)
     again = again.replace("\\x20", "[ ]")
     assert (re.fullmatch(again, text) is not None) == _matches(pattern, text)
 
@@ -197,3 +218,9 @@ def test_a_patch_grammar_of_an_agent_converts() -> None:
     gbnf = lark_to_gbnf(PATCH)
     assert gbnf is not None
     assert gbnf.startswith("root ::= r1 r3+ r8\n")
+
+
+def test_a_grammar_of_programs_converts() -> None:
+    gbnf = lark_to_gbnf(PROGRAM)
+    assert gbnf is not None
+    assert "[\\x00-\\U0010FFFF]+" in gbnf

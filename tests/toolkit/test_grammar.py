@@ -7,7 +7,7 @@ import pytest
 from bascule.protocols.grammar import Grammar, Syntax
 from bascule.toolkit.grammar import MalformedGrammar, TextGrammar
 from bascule.tools.free_text import FreeText
-from tests.tools.grammars import AMBIGUOUS, BAD_PATCH, GOOD_PATCH, PATCH
+from tests.tools.grammars import AMBIGUOUS, BAD_PATCH, GOOD_PATCH, PATCH, PROGRAM
 
 
 def grammar(syntax: Syntax, definition: str) -> TextGrammar:
@@ -128,6 +128,11 @@ def test_a_long_text_under_an_ordinary_grammar_is_checked() -> None:
     patch = f"*** Begin Patch\n*** Add File: a\n{lines}*** End Patch"
     assert fault("lark", PATCH, patch) is None
     assert fault("lark", PATCH, patch + "x") is not None
+
+
+@pytest.mark.parametrize("text", ["x", "\n", "# options: a\nlet x = 1;\n", " # options:\r\n é"])
+def test_a_grammar_of_programs(text: str) -> None:
+    assert fault("lark", PROGRAM, text) is None
 
 
 def test_many_words_are_an_ordinary_grammar() -> None:

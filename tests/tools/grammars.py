@@ -19,3 +19,14 @@ BAD_PATCH = "*** Begin Patch\n*** Add File: a.py\nprint(1)\n*** End Patch\n"
 
 # No sentence of it is read in a reasonable number of steps.
 AMBIGUOUS = 'start: e\ne: e e e | e e | "a" | "aa" |\n'
+
+# A program, with options in a first line: everything matches but nothing at all.
+PROGRAM = r"""
+start: with_options | plain
+with_options: OPTIONS NEWLINE PROGRAM
+plain: PROGRAM
+
+OPTIONS: /[ \t]*# options:[^\r\n]*/
+NEWLINE: /\r?\n/
+PROGRAM: /[\s\S]+/
+"""

@@ -87,7 +87,10 @@ class GrammarCheck:
 
     def __init__(self, of: TextGrammar) -> None:
         self._reader = of.reader()
-        self._matcher = LLMatcher(_tokenizer(), _source(of.grammar), log_level=0, limits=_LIMITS)
+        self._grammar = of.grammar
+        self._matcher = self._new_matcher()
+        self._exact = False
+        """Whether the matcher is asked for how far it comes, which takes twice as long."""
         self._parts: list[str] = []
         self._fed = False
         self._matched = 0
@@ -137,7 +140,9 @@ class GrammarCheck:
         while at < len(data) and not self._wrong and not self._gave_up:
             began = time.thread_time()
             piece = list(data[at : at + self._piece])
-            taken = self._matcher.try_consume_tokens(piece)
+            if not self._exact and not self._matcher.consume_tokens(piece):
+                self._go_back(data[:at])
+            taken = self._matcher.try_consume_tokens(piece) if self._exact else len(piece)
             at += taken
             self._gave_up = self._matcher.is_error()
             self._wrong = taken < len(piece) and not self._gave_up
@@ -148,6 +153,16 @@ class GrammarCheck:
             if self._spent > _MAX_SECONDS and not self._wrong:
                 self._gave_up = True
         self._matched += at
+
+    def _new_matcher(self) -> LLMatcher:
+        return LLMatcher(_tokenizer(), _source(self._grammar), log_level=0, limits=_LIMITS)
+
+    def _go_back(self, before: bytes) -> None:
+        """A piece does not match: what came before it did."""
+        self._exact = True
+        self._matcher = self._new_matcher()
+        text = self.text.encode("utf-8", "replace")
+        self._matcher.consume_tokens(list(text[: self._matched + len(before)]))
 
     def _place(self) -> str:
         data = self.text.encode("utf-8", "replace")

@@ -194,17 +194,17 @@ class CustomProjection(Projection):
         self.writer.added(self._item("in_progress", ""))
 
     def arguments(self, fragment: str) -> None:
-        self._delta(self._text.feed(fragment))
+        text = self._text.feed(fragment)
+        if text:
+            self.writer.event(InputDelta(-1, "", 0, text))
 
     def complete(self, arguments: str, status: ItemStatus) -> None:
-        self._delta(self._text.finish())
+        rest = self._text.finish()
+        if rest:
+            self.writer.event(InputDelta(-1, "", 0, rest))
         text = self._text.text
         self.writer.event(InputDone(-1, "", 0, text))
         self.writer.done(self._item(status, text))
-
-    def _delta(self, text: str) -> None:
-        if text:
-            self.writer.event(InputDelta(-1, "", 0, text))
 
     def _item(self, status: ItemStatus, text: str) -> Any:
         return CustomToolCallItem(

@@ -11,6 +11,16 @@ _MAY_BE_OPENING: Final = re.compile(r'\s*(\{\s*("(i(n(p(u(t("\s*(:\s*)?)?)?)?)?)
 _ESCAPE: Final = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^u])"
 )
+_SHORT: Final = {
+    '"': '"',
+    "\\": "\\",
+    "/": "/",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+}
 _MAY_BE_ESCAPE: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 _CLOSING: Final = re.compile(r"[\s\}\]]*")
 
@@ -32,6 +42,8 @@ class FreeText:
         self._streaming = False
         self._other = False
         self._closed = False
+        self._plain = False
+        """Whether the next fragment is text unless it holds a quote or an escape."""
         self._tail = ""
         self._behind: list[str] = []
         self._parts: list[str] = []
@@ -42,6 +54,15 @@ class FreeText:
         return "".join(self._parts)
 
     def feed(self, fragment: str) -> str:
+        if self._plain and '"' not in fragment and "\\" not in fragment:
+            if fragment:
+                self._parts.append(fragment)
+            return fragment
+        text = self._feed(fragment)
+        self._plain = self._streaming and not self._closed and not self._tail
+        return text
+
+    def _feed(self, fragment: str) -> str:
         if self._closed:
             self._behind.append(fragment)
             return ""
@@ -78,6 +99,11 @@ class FreeText:
                 at = len(source)
                 break
             out.append(source[at:slash])
+            short = _SHORT.get(source[slash + 1 : slash + 2])
+            if short is not None:
+                out.append(short)
+                at = slash + 2
+                continue
             escape = _ESCAPE.match(source, slash)
             if escape is None and not _MAY_BE_ESCAPE.fullmatch(source, slash):
                 out.append("\\")  # not an escape in JSON: the model meant the character

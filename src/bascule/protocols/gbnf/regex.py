@@ -21,14 +21,27 @@ from bascule.protocols.gbnf.nodes import (
 )
 
 _MAX_DEPTH: Final = 50
-_DIGIT: Final = ((0x30, 0x39),)
-_WORD: Final = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
-_SPACE: Final = (
-    *((0x09, 0x0D), (0x20, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680)),
-    *((0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)),
-)
-_NOT_DIGIT: Final = ((0x00, 0x2F), (0x3A, 0x7F))
-_NOT_WORD: Final = ((0x00, 0x2F), (0x3A, 0x40), (0x5B, 0x5E), (0x60, 0x60), (0x7B, 0x7F))
+_MAX_FOLDED: Final = 500
+"""Characters of a class in any case."""
+# Sorted, by their letters.
+_PERL: Final[dict[str, tuple[tuple[int, int], ...]]] = {
+    "d": ((0x30, 0x39),),
+    "D": ((0x00, 0x2F), (0x3A, 0x7F)),
+    "w": ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
+    "W": ((0x00, 0x2F), (0x3A, 0x40), (0x5B, 0x5E), (0x60, 0x60), (0x7B, 0x7F)),
+    "s": (
+        *((0x09, 0x0D), (0x20, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680)),
+        *((0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F)),
+        (0x3000, 0x3000),
+    ),
+    "S": (
+        *((0x00, 0x08), (0x0E, 0x1F), (0x21, 0x84), (0x86, 0x9F), (0xA1, 0x167F)),
+        *((0x1681, 0x1FFF), (0x200B, 0x2027), (0x202A, 0x202E), (0x2030, 0x205E)),
+        *((0x2060, 0x2FFF), (0x3001, 0xD7FF), (0xE000, MAX_CODE)),
+    ),
+}
+_BOTH: Final = re.compile(r"\[\\(?:d\\D|D\\d|w\\W|W\\w|s\\S|S\\s)\]")
+"""Ways to say any character at all."""
 _ESCAPED: Final = {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11, "a": 7}
 _NEWLINE: Final = Chars(((10, 10),), negated=True)
 _ANY: Final = Chars(((0, MAX_CODE),))
@@ -150,15 +163,10 @@ class _Reader:
         return least, int(found[3]) if found[3] else None
 
     def _escape(self) -> Node:
-        c = self._next()
-        if c in ("D", "W", "S"):
+        perl = _PERL.get(self._next())
+        if perl is not None:
             self._at += 1
-            if c == "S":
-                return Chars(_SPACE, negated=True)
-            return Chars(_NOT_DIGIT if c == "D" else _NOT_WORD)
-        if c in ("d", "w", "s"):
-            self._at += 1
-            return Chars(_perl(c))
+            return Chars(perl)
         code = chr(self._code())
         return folded(code) if self._fold else Text(code)
 
@@ -180,6 +188,10 @@ class _Reader:
         return ord(c)
 
     def _class(self) -> Node:
+        both = _BOTH.match(self._pattern, self._at - 1)
+        if both is not None:
+            self._at = both.end()
+            return _ANY
         negated = self._next() == "^"
         self._at += negated
         ranges: list[tuple[int, int]] = []
@@ -195,14 +207,12 @@ class _Reader:
         return Chars(tuple(ranges), negated)
 
     def _member(self, *, negated: bool) -> tuple[tuple[int, int], ...]:
-        if self._next() == "\\" and self._pattern[self._at + 1 : self._at + 2] in tuple(
-            "dwsDWSpPbB"
-        ):
-            c = self._pattern[self._at + 1]
-            if c not in "dws" or (negated and c != "s"):
-                raise Unconvertible(rf"\{c} in a class")
+        sign = self._pattern[self._at + 1 : self._at + 2] if self._next() == "\\" else ""
+        if sign and sign in "dwsDWSpPbB":
+            if sign in "pPbB" or (negated and sign not in "sS"):
+                raise Unconvertible(rf"\{sign} in a class")
             self._at += 2
-            return _perl(c)
+            return _PERL[sign]
         low = self._class_code()
         if self._next() != "-" or self._pattern[self._at + 1 : self._at + 2] == "]":
             return ((low, low),)
@@ -222,18 +232,14 @@ class _Reader:
         return ord(c)
 
 
-def _perl(c: str) -> tuple[tuple[int, int], ...]:
-    return {"d": _DIGIT, "w": _WORD, "s": _SPACE}[c]
-
-
 def _other_cases(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same letters in the other case; other letters than ASCII's have too many forms."""
+    """The same letters in the other case."""
+    if sum(high - low for low, high in ranges) > _MAX_FOLDED:
+        raise Unconvertible("so many characters in any case")
     others: list[tuple[int, int]] = []
     for low, high in ranges:
-        if high > 0x7F:
-            raise Unconvertible("letters of other scripts in any case")
-        for begin, end, shift in ((0x41, 0x5A, 32), (0x61, 0x7A, -32)):
-            a, b = max(low, begin), min(high, end)
-            if a <= b:
-                others.append((a + shift, b + shift))
+        for code in range(low, high + 1):
+            c = chr(code)
+            forms = {c.lower(), c.upper()} - {c}
+            others += [(ord(form), ord(form)) for form in sorted(forms) if len(form) == 1]
     return others
