@@ -5,6 +5,8 @@ from collections.abc import Callable, Coroutine, Generator
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
+from bascule.toolkit.watch import watch
+
 T = TypeVar("T")
 
 BLOCKED_SECONDS: Final = 0.25
@@ -18,23 +20,27 @@ class ToolExit(RuntimeError):
 class Steps(Coroutine[Any, Any, T]):
     """Wraps an execution's coroutine for the task that drives it.
 
-    `blocked` is told the seconds of each step that took `BLOCKED_SECONDS` or more. SystemExit becomes
+    `blocked` is told the seconds of each step that took `BLOCKED_SECONDS` or more, `stuck` of one that
+    has not ended yet (see `Watch`), in another thread. SystemExit becomes
     `ToolExit`, an error of this call alone; KeyboardInterrupt is the operator's and ends the loop. After
     `tear` the next step is the last one, whatever the coroutine makes of it.
     """
 
-    __slots__ = ("_blocked", "_clock", "_coroutine", "_torn")
+    __slots__ = ("_blocked", "_clock", "_coroutine", "_torn", "began", "stuck")
 
     def __init__(
         self,
         coroutine: Coroutine[Any, Any, T],
         blocked: Callable[[float], None],
+        stuck: Callable[[float, str], None],
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self._coroutine = coroutine
         self._blocked = blocked
         self._clock = clock
         self._torn = False
+        self.stuck: Final = stuck
+        self.began = 0.0
 
     def tear(self) -> None:
         """Give up on a coroutine that goes on although it was cancelled. It is closed: its `finally`
@@ -54,7 +60,8 @@ class Steps(Coroutine[Any, Any, T]):
         return self._coroutine.__await__()
 
     def _step(self, step: Callable[..., Any], *given: Any) -> Any:
-        began = self._clock()
+        began = self.began = self._clock()
+        watch.enter(self)
         try:
             if self._torn:
                 self._coroutine.close()
@@ -63,6 +70,7 @@ class Steps(Coroutine[Any, Any, T]):
         except SystemExit as e:
             raise ToolExit from e
         finally:
+            watch.leave()
             took = self._clock() - began
             if took >= BLOCKED_SECONDS:
                 self._blocked(took)
