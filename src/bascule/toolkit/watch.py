@@ -19,19 +19,24 @@ _FRAMES: Final = 3
 class Step(Protocol):
     """What runs on a thread's event loop."""
 
-    began: float
-    """By `time.perf_counter`."""
+    @property
+    def began(self) -> float:
+        """By `time.perf_counter`."""
+        ...
 
     def stuck(self, seconds: float, place: str) -> None:
         """Told once for each step, in the watching thread, with the lines of code that run."""
         ...
 
 
+running: Final[dict[int, Step]] = {}
+"""The step that runs in a thread, by the thread's identifier."""
+
+
 class Watch:
     """One for the process; its thread is made for the first execution."""
 
     def __init__(self) -> None:
-        self._current: dict[int, Step] = {}
         self._held = 0
         self._lock = threading.Lock()
         self._busy = threading.Event()
@@ -55,28 +60,20 @@ class Watch:
             if self._held == 0:
                 self._busy.clear()
 
-    def enter(self, step: Step) -> None:
-        """The step runs in this thread."""
-        self._current[threading.get_ident()] = step
-
-    def leave(self) -> None:
-        """It is over."""
-        self._current.pop(threading.get_ident(), None)
-
     def _look(self) -> None:
         told: set[tuple[int, float]] = set()
         while True:
             self._busy.wait()
             time.sleep(INTERVAL)
             now = time.perf_counter()
-            running = {(id(step), step.began) for step in tuple(self._current.values())}
-            told &= running
-            for thread, step in tuple(self._current.items()):
+            steps = tuple(running.items())
+            told &= {(id(step), step.began) for _, step in steps}
+            for thread, step in steps:
                 seconds, key = now - step.began, (id(step), step.began)
                 if seconds < STUCK_SECONDS or key in told:
                     continue
                 place = " < ".join(_places(thread))
-                if self._current.get(thread) is step:
+                if running.get(thread) is step:
                     told.add(key)
                     step.stuck(seconds, place)
 
