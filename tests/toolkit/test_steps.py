@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from bascule.telemetry.logs import bind_request
 from bascule.testing import Call, ModelServer, Reply
+from bascule.toolkit import watch
 from bascule.toolkit.outcome import Call as ToolCall
 from bascule.toolkit.outcome import Outcome, Output
 from bascule.toolkit.steps import BLOCKED_SECONDS, Steps, ToolExit
 from tests.engine.lookup_tool import TOOL, LookupExecutor, install
 from tests.serving import serving
+from tests.toolkit.scripted import KIND, Calls
 
 
 class Clock:
@@ -23,12 +26,18 @@ class Clock:
         return self.now
 
 
+def _unstuck(_: float, __: str) -> None:
+    raise AssertionError
+
+
 def told(coroutine: Coroutine[Any, Any, Any], clock: Clock) -> list[float]:
     """The seconds of the steps that held the loop."""
     blocked: list[float] = []
 
     async def main() -> None:
-        task = asyncio.get_running_loop().create_task(Steps(coroutine, blocked.append, clock))
+        task = asyncio.get_running_loop().create_task(
+            Steps(coroutine, blocked.append, _unstuck, clock)
+        )
         await asyncio.wait([task])
         if not task.cancelled():
             task.exception()
@@ -79,7 +88,7 @@ async def test_an_exit_is_an_error() -> None:
         raise SystemExit(1)
 
     with pytest.raises(ToolExit):
-        await asyncio.create_task(Steps(exits(), lambda _: None))
+        await asyncio.create_task(Steps(exits(), lambda _: None, _unstuck))
 
 
 @pytest.mark.anyio
@@ -97,7 +106,7 @@ async def test_what_is_torn_down_ends_and_runs_its_finally() -> None:
         finally:
             ran.append("finally")
 
-    steps = Steps(stubborn(), lambda _: None)
+    steps = Steps(stubborn(), lambda _: None, _unstuck)
     task = asyncio.create_task(steps)
     for _ in range(3):
         await asyncio.sleep(0)
@@ -133,3 +142,31 @@ async def test_an_operator_hears_of_a_tool_that_holds_the_loop() -> None:
     assert (line["type"], line["log_level"]) == ("lookup", "warning")
     assert line["seconds"] >= BLOCKED_SECONDS
     assert 'bascule_tool_blocks_total{type="lookup"} 2' in metrics
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("tools:scheduler:blocked")
+async def test_what_never_lets_go_is_told_of_while_it_holds_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "STUCK_SECONDS", 0.03)
+    monkeypatch.setattr(watch, "INTERVAL", 0.01)
+
+    async def holds_until_it_is_told_of() -> Outcome:
+        await asyncio.sleep(0)
+        end = time.monotonic() + 5
+        while not [line for line in logs if "blocks" in line["event"]]:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        return Output(output="at last")
+
+    with capture_logs() as logs:
+        bind_request("req-1")
+        calls = Calls()
+        calls.start("1", holds_until_it_is_told_of)
+        assert await calls.scheduler.results() == [Output(output="at last")]
+    (line,) = [line for line in logs if "blocks" in line["event"]]
+    assert line["type"] == KIND
+    assert f"{__file__}:" in line["at"]
+    assert "in holds_until_it_is_told_of" in line["at"]
+    await calls.scheduler.cancel()

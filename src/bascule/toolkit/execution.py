@@ -12,6 +12,7 @@ from bascule.toolkit.ownership import Binding
 from bascule.toolkit.results import kept
 from bascule.toolkit.steps import Steps
 from bascule.toolkit.telemetry import Record
+from bascule.toolkit.watch import watch
 
 Run = Callable[[], Coroutine[Any, Any, Outcome]]
 """Begins the execution."""
@@ -87,7 +88,8 @@ class Execution:
     def begin(self) -> None:
         """Run. The time limit counts from here."""
         self._record.begin()
-        self._steps = Steps(_awaited(self._run), self._record.blocked)
+        self._steps = Steps(_awaited(self._run), self._record.blocked, self._stuck)
+        watch.hold()
         loop = asyncio.get_running_loop()
         # Calls are submitted from an upstream's read callback: the turn's own context is given along.
         self.task = loop.create_task(self._steps, context=self._context.copy())
@@ -105,6 +107,9 @@ class Execution:
             self._end("cancelled", None)
         elif not self.task.done():
             self._stop("cancelled")
+
+    def _stuck(self, seconds: float, place: str) -> None:
+        self._context.copy().run(self._record.stuck, seconds, place)
 
     # --- the end
 
@@ -128,6 +133,7 @@ class Execution:
         self._end_stopped()
 
     def _done(self, task: "asyncio.Task[Outcome]") -> None:
+        watch.release()
         self._cancel_timer()
         fault = None if task.cancelled() else task.exception()
         if self._stopped is not None:

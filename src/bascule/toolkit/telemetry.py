@@ -105,6 +105,13 @@ class Record:
             self._blocked = True
             _log.warning("a tool blocked the event loop", **self._who(), seconds=round(seconds, 3))
 
+    def stuck(self, seconds: float, place: str) -> None:
+        """It holds the event loop still, which may never end. Called in another thread."""
+        self._blocked = True
+        _log.warning(
+            "a tool blocks the event loop", **self._who(), seconds=round(seconds, 3), at=place
+        )
+
     def unstopped(self) -> None:
         """It went on although it was cancelled, and is torn down."""
         if self._turn is not None:
