@@ -113,7 +113,7 @@ class Flattener:
     def _passed_call(self, call: FunctionCall, item: Item) -> Flat:
         """Under the name that the server knows; of a namespace that it keeps itself, as it is."""
         data = without_own_id(item)
-        awaited = None if b'"async"' in bytes(data) else call.call_id
+        awaited = None if call.asynchronous else call.call_id
         identity = Identity.of(call.namespace, call.name, "function")
         native = self._surface.takes("namespace", known=True)
         if native and call.namespace is not None and self._names.wire(identity) is None:

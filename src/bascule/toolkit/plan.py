@@ -50,6 +50,8 @@ class ToolPlan:
     natives: tuple[NativeTool, ...] = ()
     ignored: tuple[str, ...] = ()
     """JSON paths of what has no effect: tools that nothing here can run, members without a meaning."""
+    strict: tuple[str, ...] = ()
+    """JSON paths of `strict` where it is true, which not every server understands."""
     _encoded: dict[object, bytes] = field(default_factory=dict[object, bytes])
 
     @property

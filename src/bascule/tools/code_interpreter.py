@@ -9,8 +9,26 @@ from msgspec import Raw
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item, Part
 from bascule.toolkit.names import Ledger
-from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.hosted import HostedHandler
 from bascule.tools.items_only import call_id_of, failed, given, pair, texts, wire_name
+from bascule.tools.options import Callers, declared
+from bascule.tools.shell_environment import MemoryLimit, NetworkPolicy, shown_environment
+
+
+class NewContainer(msgspec.Struct, tag_field="type", tag="auto"):
+    file_ids: Sequence[str] | None = None
+    memory_limit: MemoryLimit | None = None
+    network_policy: NetworkPolicy | None = None
+
+
+class CodeInterpreterParams(msgspec.Struct):
+    """`container` is the id of one, or how a new one is to be."""
+
+    container: str | NewContainer
+    allowed_callers: Callers = None
+
+
+_decode = json.decoder(CodeInterpreterParams)
 
 
 class Logs(msgspec.Struct, tag_field="type", tag="logs"):
@@ -29,13 +47,17 @@ class CodeInterpreterCall(msgspec.Struct):
     outputs: list[Logs | Image] | None = None
 
 
-class CodeInterpreterHandler(HostedHandler[None]):
+class CodeInterpreterHandler(HostedHandler[CodeInterpreterParams]):
     kind: ClassVar[str] = "code_interpreter"
     types: ClassVar[frozenset[str]] = frozenset({"code_interpreter"})
     item_types: ClassVar[frozenset[str]] = frozenset({"code_interpreter_call"})
 
-    def parse(self, declaration: Raw, param: str) -> None:
-        json.field(declared, declaration, param)
+    def parse(self, declaration: Raw, param: str) -> CodeInterpreterParams:
+        return declared(_decode, declaration, param)
+
+    def public(self, declaration: Raw) -> Raw:
+        """Without the values of secrets."""
+        return shown_environment(declaration, "container")
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(CodeInterpreterCall, param)

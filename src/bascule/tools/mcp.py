@@ -11,15 +11,9 @@ from bascule.protocols.responses.items import Flat, Item
 from bascule.protocols.responses.request import ToolRef
 from bascule.toolkit.handler import Tool
 from bascule.toolkit.names import Identity, Ledger
-from bascule.tools.hosted import HostedHandler
+from bascule.tools.hosted import HostedHandler, with_defaults
 from bascule.tools.items_only import answer, call, call_id_of, failed, pair
-
-
-class McpParams(msgspec.Struct):
-    server_label: str
-
-
-_decode = json.decoder(McpParams)
+from bascule.tools.mcp_params import McpParams, read_mcp, without_credentials
 
 
 class McpListTools(msgspec.Struct):
@@ -65,7 +59,21 @@ class McpHandler(HostedHandler[McpParams]):
     )
 
     def parse(self, declaration: Raw, param: str) -> McpParams:
-        return json.field(_decode, declaration, param)
+        return read_mcp(declaration, param)
+
+    def public(self, declaration: Raw) -> Raw:
+        """Without what the client's credentials for the server may stand in."""
+        return without_credentials(declaration)
+
+    def echo(self, declaration: Raw, params: McpParams) -> Raw:
+        """With its defaults, as recorded at OpenAI."""
+        return with_defaults(
+            self.public(declaration),
+            allowed_tools=None,
+            headers=None,
+            require_approval="always",
+            server_description=None,
+        )
 
     def normalize(self, params: McpParams) -> Sequence[Tool]:
         return [Tool(Identity(params.server_label, "", "mcp"))]

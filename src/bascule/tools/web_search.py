@@ -1,7 +1,7 @@
 """`web_search`: a search of the web, and the pages it opened."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Raw
@@ -9,8 +9,35 @@ from msgspec import Raw
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
-from bascule.tools.hosted import HostedHandler, declared
+from bascule.tools.hosted import HostedHandler, with_defaults
 from bascule.tools.items_only import call_id_of, failed, given, pair, wire_name
+from bascule.tools.options import declared
+
+
+class Filters(msgspec.Struct):
+    allowed_domains: list[str] | None = None
+    blocked_domains: list[str] | None = None
+
+
+class UserLocation(msgspec.Struct):
+    type: Literal["approximate"] = "approximate"
+    city: str | None = None
+    country: str | None = None
+    region: str | None = None
+    timezone: str | None = None
+
+
+class WebSearchParams(msgspec.Struct):
+    """A declaration, of the older types too. Agents add members that no document tells of."""
+
+    filters: Filters | None = None
+    search_context_size: Literal["low", "medium", "high"] | None = None
+    user_location: UserLocation | None = None
+    external_web_access: bool | None = None
+    search_content_types: list[Literal["text", "image"]] | None = None
+
+
+_decode = json.decoder(WebSearchParams)
 
 
 class Action(msgspec.Struct):
@@ -32,7 +59,7 @@ class WebSearchCall(msgspec.Struct):
     results: list[Any] | None = None
 
 
-class WebSearchHandler(HostedHandler[None]):
+class WebSearchHandler(HostedHandler[WebSearchParams]):
     kind: ClassVar[str] = "web_search"
     types: ClassVar[frozenset[str]] = frozenset(
         {
@@ -42,8 +69,15 @@ class WebSearchHandler(HostedHandler[None]):
     )
     item_types: ClassVar[frozenset[str]] = frozenset({"web_search_call"})
 
-    def parse(self, declaration: Raw, param: str) -> None:
-        json.field(declared, declaration, param)
+    def parse(self, declaration: Raw, param: str) -> WebSearchParams:
+        return declared(_decode, declaration, param)
+
+    def echo(self, declaration: Raw, params: WebSearchParams) -> Raw:
+        """With its defaults, as recorded at OpenAI; a location is not made up."""
+        defaults: dict[str, Any] = {"search_context_size": "medium", "user_location": None}
+        if b"_preview" not in bytes(declaration):
+            defaults["filters"] = None
+        return with_defaults(declaration, **defaults)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(WebSearchCall, param)
