@@ -169,6 +169,14 @@ ACCEPTED: list[Json] = [
         "allowed_callers": _CALLERS,
         "async": True,
     },
+    {
+        "type": "custom",
+        "name": "c",
+        "format": {"type": "text"},
+        "defer_loading": False,
+        "allowed_callers": _CALLERS,
+        "async": True,
+    },
     {"type": "namespace", "name": "n", "description": "", "tools": []},
 ]
 """Declarations with all that the documents tell of."""
@@ -314,6 +322,8 @@ WRONG: list[tuple[Json, str, str]] = [
     ({"type": "function", "name": "f", "description": 5}, ".description", _TYPE),
     ({"type": "function", "name": "f", "strict": "yes"}, ".strict", _TYPE),
     ({"type": "function", "name": ""}, ".name", _EMPTY),
+    ({"type": "custom", "name": "c", "async": 1}, ".async", _TYPE),
+    ({"type": "custom", "name": "c", "allowed_callers": ["x"]}, ".allowed_callers[0]", _VALUE),
     ({"type": "namespace", "name": "", "tools": []}, ".name", _EMPTY),
     ({"type": "namespace", "name": "n", "description": 5, "tools": []}, ".description", _TYPE),
     ({"type": "namespace", "name": "n"}, ".tools", _MISSING),

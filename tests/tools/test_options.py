@@ -102,6 +102,7 @@ async def test_strict_is_named_where_it_is_not_understood(
     [
         {**FUNCTION, "allowed_callers": ["programmatic"]},
         {**FUNCTION, "allowed_callers": []},
+        {"type": "custom", "name": "run", "allowed_callers": ["programmatic"]},
         {"type": "shell", "allowed_callers": ["programmatic"]},
         {"type": "apply_patch", "allowed_callers": ["programmatic"]},
     ],
@@ -290,6 +291,25 @@ async def test_servers_find_a_result_behind_every_call(
         answer = await api.create(input=items)
         assert answer.status == 200, answer.body
         assert roles(model.chats[0].messages) == told
+
+
+@pytest.mark.requirement("tool:async:shown", "tool:async:continued")
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_asynchronous_custom_tool(stream: bool) -> None:
+    tool = {"type": "custom", "name": "run", "async": True, "defer_loading": True}
+    reply = Reply(Call("run", {"input": "1"}, id="call_1"))
+    async with gateway([reply, "Later."]) as (api, model):
+        answer = await api.create(tools=[tool], stream=stream)
+        (call,) = answer.response["output"]
+        assert (call["type"], call["async"]) == ("custom_tool_call", True)
+        assert ignored(answer) == "tools[0].defer_loading"
+        follow = await api.create(
+            tools=[tool], previous_response_id=answer.response["id"], input=[USER]
+        )
+        assert follow.status == 200, follow.body
+        assert roles(model.chats[1].messages)[1:] == [
+            *(("assistant", ["call_1"]), ("tool", "call_1"), ("user", "Hm?")),
+        ]
 
 
 @pytest.mark.requirement("tool:async:continued")

@@ -105,7 +105,9 @@ class Flattener:
                 view = item.view(_Answer, param)
                 return [Passed(without_own_id(item), answers=view.call_id)]
             case "custom_tool_call":
-                return [Passed(without_own_id(item), call_id=item.view(_Answer, param).call_id)]
+                made = item.view(_Made, param)
+                awaited = None if made.asynchronous else made.call_id
+                return [Passed(without_own_id(item), call_id=awaited)]
             case _:
                 return [Passed(data)]
         return [Passed(without_own_id(item))]
@@ -192,6 +194,11 @@ class Flattener:
 
 class _Answer(msgspec.Struct):
     call_id: str
+
+
+class _Made(msgspec.Struct):
+    call_id: str
+    asynchronous: bool | None = msgspec.field(name="async", default=None)
 
 
 class _Kind(msgspec.Struct):

@@ -25,6 +25,7 @@ from bascule.toolkit.outcome import Call
 from bascule.toolkit.projection import ItemWriter, Projection
 from bascule.tools.free_text import FreeText
 from bascule.tools.function import check_output
+from bascule.tools.options import Callers, ignored_options, may_be_called
 
 
 class Grammar(msgspec.Struct):
@@ -39,6 +40,9 @@ class CustomParams(msgspec.Struct):
     name: str
     description: str | None = None
     format: Grammar | None = None
+    defer_loading: bool | None = None
+    allowed_callers: Callers = None
+    asynchronous: bool | None = msgspec.field(name="async", default=None)
 
 
 _decode = json.decoder(CustomParams)
@@ -55,6 +59,7 @@ class CustomToolCall(msgspec.Struct):
     name: str
     input: str
     namespace: str | None = None
+    asynchronous: bool | None = msgspec.field(name="async", default=None)
 
 
 class CustomToolCallItem(
@@ -66,6 +71,7 @@ class CustomToolCallItem(
     name: str
     input: str
     namespace: str | None = None
+    asynchronous: bool = msgspec.field(name="async", default=False)
 
 
 class CustomToolCallOutput(msgspec.Struct):
@@ -118,7 +124,17 @@ class CustomHandler(ToolHandler[CustomParams]):
 
     def normalize(self, params: CustomParams) -> Sequence[Tool]:
         identity = Identity(None, params.name, "custom")
-        return [Tool(identity, _description(params), _PARAMETERS, lenient=True)]
+        return [
+            Tool(
+                identity,
+                _description(params),
+                _PARAMETERS,
+                lenient=True,
+                offered=may_be_called(params.allowed_callers),
+                ignored=ignored_options(params.allowed_callers, params.defer_loading),
+                members={"async": True} if params.asynchronous else {},
+            )
+        ]
 
     def chosen(self, ref: ToolRef, identity: Identity) -> bool:
         return Identity.of(ref.namespace, ref.name or "", "custom") == identity
@@ -134,7 +150,7 @@ class CustomHandler(ToolHandler[CustomParams]):
         call = item.view(CustomToolCall, param)
         wire = names.assign(Identity.of(call.namespace, call.name, "custom"))
         arguments = json.encode({"input": call.input}).decode()
-        return [FunctionCall(call.call_id, wire, arguments)]
+        return [FunctionCall(call.call_id, wire, arguments, asynchronous=call.asynchronous)]
 
     def answers(self, item: Item) -> str | None:
         if item.type != "custom_tool_call_output":
@@ -184,4 +200,5 @@ class CustomProjection(Projection):
             self._identity.name,
             text,
             self._identity.namespace,
+            self.members.get("async", False),
         )
