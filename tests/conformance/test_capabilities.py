@@ -158,6 +158,32 @@ OPTIONS: dict[str, Sample] = {
     ),
 }
 
+TOOL_OPTIONS: dict[str, Any] = {
+    "strict": True,
+    "output_schema": {"type": "object"},
+    "defer_loading": True,
+    "allowed_callers": ["programmatic"],
+    "async": True,
+}
+
+
+def _function(sent: Json) -> Json:
+    return sent["tools"][0]["function"]
+
+
+def tool_option(name: str, value: Any, seen: Seen = lambda _, __: False) -> Sample:
+    tool = {**DECLARED["function"], name: value}
+    return Sample({"tools": [tool]}, seen, ignored=f"tools[0].{name}")
+
+
+OPTIONS.update(
+    {f"tools[].{name}": tool_option(name, value) for name, value in TOOL_OPTIONS.items()}
+)
+OPTIONS["tools[].strict"].seen = lambda sent, _: _function(sent).get("strict") is True
+OPTIONS["tools[].async"].seen = lambda sent, response: (
+    _function(sent)["name"] == "x" and response["tools"][0]["async"] is True
+)
+
 INCLUDES: dict[str, Sample] = {
     name: Sample({"include": [name]}, lambda _, response: response["status"] == "completed")
     for name in capabilities.INCLUDES

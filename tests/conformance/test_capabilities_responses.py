@@ -82,6 +82,9 @@ async def test_fields(row: Capability) -> None:
 @pytest.mark.requirement("capabilities:rows")
 @pytest.mark.parametrize("row", rows("option"))
 async def test_options(row: Capability) -> None:
+    if row.name.startswith("tools[]"):
+        await _tool_option(row)
+        return
     sample, support = OPTIONS[row.name], row.responses
     field, _, member = row.name.partition(".")
     on = {support.flag: support.values[0] if support.values else True} if support.flag else {}
@@ -98,6 +101,18 @@ async def test_options(row: Capability) -> None:
     else:
         assert member not in sent[0][field]
         assert row.name in ignored(answer)
+
+
+async def _tool_option(row: Capability) -> None:
+    sample, flag = OPTIONS[row.name], row.responses.flag
+    answer, sent = await asked(sample.fields, {flag: True} if flag else {})
+    assert answer.status == 200
+    assert sent[0]["tools"] == sample.fields["tools"]
+    assert ignored(answer) == [""]
+    if flag is not None:
+        answer, sent = await asked(sample.fields, {flag: False})
+        assert row.name.removeprefix("tools[].") not in sent[0]["tools"][0]
+        assert ignored(answer) == [sample.ignored]
 
 
 @pytest.mark.requirement("capabilities:rows")

@@ -330,7 +330,7 @@ async def test_what_the_server_does_not_know_is_left_out_and_said() -> None:
     assert sent["tools"] == [{"type": "function", "name": "f"}]
     assert "parallel_tool_calls" not in sent
     ignored = set(answer.headers["x-bascule-ignored"].split(","))
-    assert ignored == {"text.verbosity", "reasoning.effort"}
+    assert ignored == {"text.verbosity", "reasoning.effort", "tools[0].strict"}
 
 
 @pytest.mark.requirement("upstream:responses:extensions")

@@ -109,6 +109,9 @@ def _steps(item: Json) -> list[Step]:
         case "custom_tool_call":
             arguments = msgspec.json.encode({"input": item["input"]}).decode()
             return [Call(_wire(item), arguments, id=item["call_id"], split=4)]
+        case "shell_call" | "local_shell_call" | "apply_patch_call":
+            name = item["type"].removesuffix("_call")
+            return [Call(name, _built_in_arguments(item), id=item["call_id"], split=4)]
         case other:
             raise ValueError(f"no Chat server writes a {other}")
 
@@ -117,6 +120,17 @@ def _wire(call: Json) -> str:
     """The name that the model's server was told, of tools whose names are short and legal."""
     namespace = call.get("namespace")
     return f"{namespace}__{call['name']}" if namespace else call["name"]
+
+
+def _built_in_arguments(item: Json) -> Json:
+    """What a model calls the function with that stands for a built-in tool."""
+    if item["type"] == "apply_patch_call":
+        return {"operation": item["operation"]}
+    return {
+        name: value
+        for name, value in item["action"].items()
+        if value is not None and name != "type"
+    }
 
 
 def _part(part: Json) -> list[Step]:
@@ -179,6 +193,8 @@ def _declarations(items: Iterable[Json]) -> list[Json]:
             tools[name] = {"type": "function", "name": name, "parameters": parameters}
         elif item["type"] == "custom_tool_call":
             tools[item["name"]] = {"type": "custom", "name": item["name"]}
+        elif item["type"] == "local_shell_call":
+            tools["local_shell"] = {"type": "local_shell"}
     return list(tools.values())
 
 

@@ -264,6 +264,7 @@ class Accumulator:
             item.call_id = call.call.call_id
             if entry is not None:
                 item.name, item.namespace = entry.identity.name, entry.shown_namespace
+                item.asynchronous = entry.members.get("async", False)
             return item
         changes: dict[str, Any] = {"id": call.slot.item_id, "call_id": call.call.call_id}
         if entry is not None:

@@ -25,6 +25,8 @@ class Prepared:
     choice: WireChoice
     items: list[Flat]
     """The history and the input, as the model's server can read them."""
+    ignored: list[str]
+    """JSON paths of what has no effect in the tools."""
     warnings: list[str]
     """What had to be left out."""
 
@@ -44,7 +46,8 @@ async def prepare_turn(
     plan = await _plan(engine, request, target, chain, names)
     choice = plan.resolve(request.tool_choice)
     items = [*before.items(), *new.items()]
-    return Prepared(chain, names, plan, choice, items, flattener.warnings)
+    ignored = [*plan.ignored, *(() if target.flags.strict_tools else plan.strict)]
+    return Prepared(chain, names, plan, choice, items, ignored, flattener.warnings)
 
 
 async def _plan(

@@ -185,7 +185,7 @@ class _Turn:
         self.state.model_items = prepared.items
         self.state.declared = list(prepared.chain.continuation.declared)
         self._notes.warnings += [*prepared.warnings, *prepared.plan.warnings]
-        self._notes.ignored += prepared.plan.ignored
+        self._notes.ignored += prepared.ignored
         self._snapshot = Snapshot(
             self.state.response_id,
             self.state.created_at,
@@ -259,8 +259,10 @@ class _Turn:
         self._choice = relaxed(self._choice)
 
     def _is_refused(self, wire: str) -> bool:
-        allowed = self._choice.allowed
-        return allowed is not None and wire not in allowed
+        allowed, entry = self._choice.allowed, self._plan.registry.lookup(wire)
+        if allowed is not None and wire not in allowed:
+            return True
+        return entry is not None and not entry.offered and entry.ownership.owner is Owner.CLIENT
 
     def _route(self, call: RoundCall) -> None:
         """A call is complete: the gateway's own starts at once, while the model still writes."""

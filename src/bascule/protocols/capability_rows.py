@@ -137,6 +137,21 @@ _OPTIONS: Final = (
         note="Only when it is asked for: most clients stand next to their gateway, where padding "
         "hides nothing and costs a fifth more bytes.",
     ),
+    _row("option", "tools[].strict", _if("strict_tools"), _if("strict_tools"), "When it is true."),
+    _row("option", "tools[].output_schema", _TOLERATED, note=_OPENAI_ONLY),
+    _row("option", "tools[].defer_loading", _TOLERATED, note="The tool is offered at once."),
+    _row(
+        "option",
+        "tools[].allowed_callers",
+        _TOLERATED,
+        note="A tool for programs alone is not offered: nothing here runs programs.",
+    ),
+    _row(
+        "option",
+        "tools[].async",
+        _TRANSLATED,
+        note="A call that is not answered yet has a placeholder for its result.",
+    ),
 )
 
 _INCLUDES: Final = (

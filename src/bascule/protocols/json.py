@@ -67,7 +67,16 @@ def fault(error: msgspec.DecodeError, param: str) -> ApiError:
     return invalid(f"Invalid value for '{param}': {_lower(text)}.", param, code=_code(text))
 
 
+_BOUND: Final = re.compile(r"Expected `(\w+)` (of length )?([<>])")
+_BOUNDED: Final = {"int": "integer", "float": "decimal", "str": "string", "array": "array"}
+
+
 def _code(text: str) -> str:
+    bound = _BOUND.match(text)
+    if bound is not None:
+        kind = _BOUNDED.get(bound[1], "value")
+        side = "below_min" if bound[3] == ">" else "above_max"
+        return f"{kind}_{side}_{'length' if bound[2] else 'value'}"
     if text.startswith("Expected `") and ", got `" in text:
         return "invalid_type"
     return "invalid_value"

@@ -20,6 +20,11 @@ _MEMBER: Final = re.compile(
     r'(?:[^"\\]|\\.)*?(?P<end>(?<!\\)(?P=quote)|(?="))',
     re.IGNORECASE | re.DOTALL,
 )
+# What a declared tool brings for others: headers for its server (a schema of some is none), secrets for
+# the domains that a container may reach.
+_BROUGHT: Final = re.compile(
+    r'("headers"\s*:\s*)\{(?![^{}]*"type"\s*:)[^{}]+\}|("domain_secrets"\s*:\s*)\[[^\]]+\]'
+)
 _SCHEME: Final = re.compile(
     r"\b(Bearer|Basic)(\s+)(?=[\w.~+/-]*[\d=.~+/_-])[\w.~+/-]{6,}=*", re.IGNORECASE
 )
@@ -44,6 +49,7 @@ class Redactor:
         if self._known is not None:
             text = self._known.sub(MASK, text)
         text = _MEMBER.sub(rf"\g<begin>{MASK}\g<end>", text)
+        text = _BROUGHT.sub(lambda found: f'{found[1] or found[2]}"{MASK}"', text)
         text = _SCHEME.sub(rf"\1\2{MASK}", text)
         text = _SHAPE.sub(MASK, text)
         text = _URL.sub(rf"\1{MASK}@", text)

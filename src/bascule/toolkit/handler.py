@@ -34,6 +34,8 @@ class Tool(msgspec.Struct, frozen=True):
     """The namespace in the client's own words, where it has one."""
     declaration: Raw = Raw()
     """The tool's own part of a declaration that brings several; empty for the whole."""
+    place: str = ""
+    """Where that part stands, as the start of a path below the declaration: `tools[1].`."""
     offered: bool = True
     """Whether the model is told of it; else a call of it is answered with an error."""
     lenient: bool = False

@@ -54,6 +54,8 @@ class ToolPlan:
     """JSON paths of what has no effect: tools that nothing here can run, members without a meaning."""
     warnings: tuple[str, ...] = ()
     """What the client is to be told of the declarations."""
+    strict: tuple[str, ...] = ()
+    """JSON paths of `strict` where it is true, which not every server understands."""
     _encoded: dict[object, bytes] = field(default_factory=dict[object, bytes])
 
     @cached_property

@@ -88,7 +88,7 @@ async def prepare(
     """
     first = await _discovered(parse(declarations, handlers, surface))
     second = await _discovered(parse(later, handlers, surface, "declared"))
-    return _register(first, second, names, limit)
+    return _register(first, second, names, limit, surface)
 
 
 async def _discovered(parsed: Sequence[_Stage]) -> list[_Stage]:
@@ -139,9 +139,52 @@ def _failed(type_: str, param: str, fault: Exception) -> ApiError:
 
 
 def _register(
-    first: Sequence[_Stage], later: Sequence[_Stage], names: Ledger, limit: int
+    first: Sequence[_Stage],
+    later: Sequence[_Stage],
+    names: Ledger,
+    limit: int,
+    surface: ModelSurface,
 ) -> ToolPlan:
     """Stage 4."""
+    found = _found(first, later)
+    if len(found) > limit:
+        raise invalid(f"More than {limit} tools are declared.", "tools", "too_many_tools")
+    _name(found.values(), names)
+    offered: list[Offered] = []
+    entries: list[ToolEntry] = []
+    ignored: list[str] = []
+    strict: list[str] = []
+    warnings: list[str] = []
+    for kept in found.values():
+        if isinstance(kept, NativeTool):
+            offered.append(kept.declaration)
+            continue
+        stage, tool = kept[0], _as_told(kept[1], surface)
+        entry = _entry(stage, tool, names)
+        entries.append(entry)
+        if entry.offered:
+            offered.append(_function(entry, tool))
+        ignored += _ignored(stage, tool, entry)
+        warnings += _warnings(stage, entry)
+        if tool.strict:
+            strict.append(f"{stage.param}.{tool.place}strict")
+    return ToolPlan(
+        offered=tuple(offered),
+        registry=ToolRegistry(entries),
+        names=Ledger(fixed={entry.identity: entry.wire for entry in entries}),
+        echo=json.encode([_echo(stage) for stage in (*first, *later)]),
+        schemas=ArgumentSchemas(tool for tool in offered if isinstance(tool, FunctionSpec)),
+        natives=tuple(kept for kept in found.values() if isinstance(kept, NativeTool)),
+        ignored=tuple(ignored),
+        strict=tuple(strict),
+        warnings=tuple(warnings),
+    )
+
+
+def _found(
+    first: Sequence[_Stage], later: Sequence[_Stage]
+) -> dict[Identity | bytes, NativeTool | tuple[_Parsed, Tool]]:
+    """The tools, once each. Raises ApiError 400 for one that the list has twice."""
     found: dict[Identity | bytes, NativeTool | tuple[_Parsed, Tool]] = {}
     for stage in first:
         if isinstance(stage, NativeTool):
@@ -161,33 +204,14 @@ def _register(
             continue
         for tool in _normalized(stage):
             found[tool.identity] = (stage, tool)
-    if len(found) > limit:
-        raise invalid(f"More than {limit} tools are declared.", "tools", "too_many_tools")
-    _name(found.values(), names)
-    offered: list[Offered] = []
-    entries: list[ToolEntry] = []
-    ignored: list[str] = []
-    warnings: list[str] = []
-    for kept in found.values():
-        if isinstance(kept, NativeTool):
-            offered.append(kept.declaration)
-            continue
-        entry = _entry(*kept, names)
-        entries.append(entry)
-        if entry.offered:
-            offered.append(_function(entry, kept[1]))
-        ignored += _ignored(*kept, entry)
-        warnings += _warnings(kept[0], entry)
-    return ToolPlan(
-        offered=tuple(offered),
-        registry=ToolRegistry(entries),
-        names=Ledger(fixed={entry.identity: entry.wire for entry in entries}),
-        echo=json.encode([_echo(stage) for stage in (*first, *later)]),
-        schemas=ArgumentSchemas(tool for tool in offered if isinstance(tool, FunctionSpec)),
-        natives=tuple(kept for kept in found.values() if isinstance(kept, NativeTool)),
-        ignored=tuple(ignored),
-        warnings=tuple(warnings),
-    )
+    return found
+
+
+def _as_told(tool: Tool, surface: ModelSurface) -> Tool:
+    """A server that speaks Responses reads a function's declaration itself, options and all."""
+    if not surface.items or tool.identity.kind != "function":
+        return tool
+    return msgspec.structs.replace(tool, offered=True, ignored=())
 
 
 def _name(kept: Iterable[NativeTool | tuple[_Parsed, Tool]], names: Ledger) -> None:

@@ -1,7 +1,7 @@
 """`code_interpreter`: Python that the model wrote, run in a container."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
@@ -15,18 +15,17 @@ from bascule.tools.options import Callers, declared
 from bascule.tools.shell_environment import MemoryLimit, NetworkPolicy, shown_environment
 
 
-class AutoContainer(msgspec.Struct):
-    """`container` without an id: one is made."""
-
-    type: Literal["auto"]
-    file_ids: list[str] | None = None
+class NewContainer(msgspec.Struct, tag_field="type", tag="auto"):
+    file_ids: Sequence[str] | None = None
     memory_limit: MemoryLimit | None = None
     network_policy: NetworkPolicy | None = None
 
 
 class CodeInterpreterParams(msgspec.Struct):
-    container: str | AutoContainer
-    allowed_callers: Callers | None = None
+    """`container` is the id of one, or how a new one is to be."""
+
+    container: str | NewContainer
+    allowed_callers: Callers = None
 
 
 _decode = json.decoder(CodeInterpreterParams)
@@ -57,6 +56,7 @@ class CodeInterpreterHandler(HostedHandler[CodeInterpreterParams]):
         return declared(_decode, declaration, param)
 
     def masked(self, declaration: Raw) -> Raw:
+        """Without the values of secrets."""
         return shown_environment(declaration, "container")
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:

@@ -29,6 +29,7 @@ from bascule.toolkit.outcome import Call
 from bascule.toolkit.projection import ItemWriter, Projection
 from bascule.tools.free_text import FreeText
 from bascule.tools.function import Answer, check_output
+from bascule.tools.options import Callers, ignored_options, may_be_called
 
 
 class CustomFormat(msgspec.Struct):
@@ -43,13 +44,15 @@ class CustomParams(msgspec.Struct):
     name: str
     description: str | None = None
     format: CustomFormat | None = None
+    defer_loading: bool | None = None
+    allowed_callers: Callers = None
+    asynchronous: bool | None = msgspec.field(name="async", default=None)
 
 
 class Custom(msgspec.Struct):
     """A declaration that was found to be right."""
 
-    name: str
-    description: str | None
+    declared: CustomParams
     grammar: TextGrammar | None
 
 
@@ -67,6 +70,7 @@ class CustomToolCall(msgspec.Struct):
     name: str
     input: str
     namespace: str | None = None
+    asynchronous: bool | None = msgspec.field(name="async", default=None)
 
 
 class CustomToolCallItem(
@@ -78,6 +82,7 @@ class CustomToolCallItem(
     name: str
     input: str
     namespace: str | None = None
+    asynchronous: bool = msgspec.field(name="async", default=False)
 
 
 class CustomToolCallOutput(msgspec.Struct):
@@ -109,7 +114,7 @@ class CustomHandler(ToolHandler[Custom]):
         params = json.field(_decode, declaration, param)
         if not params.name:
             raise invalid(f"'{param}.name' is empty.", f"{param}.name", "empty_string")
-        return Custom(params.name, params.description, _grammar(params.format, f"{param}.format"))
+        return Custom(params, _grammar(params.format, f"{param}.format"))
 
     def echo(self, declaration: Raw, params: Custom) -> Raw:
         """With its defaults, as recorded at OpenAI."""
@@ -119,9 +124,20 @@ class CustomHandler(ToolHandler[Custom]):
         return Raw(json.encode(members))
 
     def normalize(self, params: Custom) -> Sequence[Tool]:
-        identity = Identity(None, params.name, "custom")
+        identity = Identity(None, params.declared.name, "custom")
         return [
-            Tool(identity, _description(params), _PARAMETERS, lenient=True, grammar=params.grammar)
+            Tool(
+                identity,
+                _description(params),
+                _PARAMETERS,
+                lenient=True,
+                grammar=params.grammar,
+                offered=may_be_called(params.declared.allowed_callers),
+                ignored=ignored_options(
+                    params.declared.allowed_callers, params.declared.defer_loading
+                ),
+                members={"async": True} if params.declared.asynchronous else {},
+            )
         ]
 
     def chosen(self, ref: ToolRef, identity: Identity) -> bool:
@@ -138,15 +154,15 @@ class CustomHandler(ToolHandler[Custom]):
         call = item.view(CustomToolCall, param)
         wire = names.assign(Identity.of(call.namespace, call.name, "custom"))
         arguments = json.encode({"input": call.input}).decode()
-        return [FunctionCall(call.call_id, wire, arguments)]
+        return [FunctionCall(call.call_id, wire, arguments, asynchronous=call.asynchronous)]
 
     def forward(
         self, item: Item, names: Ledger, surface: ModelSurface, param: str
     ) -> Sequence[Flat]:
-        call_id = item.view(Answer, param).call_id
         if item.type == "custom_tool_call_output":
-            return [Passed(item.unminted(), answers=call_id)]
-        return [Passed(item.unminted(), call_id=call_id)]
+            return [Passed(item.unminted(), answers=item.view(Answer, param).call_id)]
+        made = item.view(CustomToolCall, param)
+        return [Passed(item.unminted(), call_id=None if made.asynchronous else made.call_id)]
 
     def answers(self, item: Item) -> str | None:
         if item.type != "custom_tool_call_output":
@@ -173,7 +189,7 @@ def _grammar(form: CustomFormat | None, param: str) -> TextGrammar | None:
 
 
 def _description(custom: Custom) -> str:
-    lines = [custom.description or ""]
+    lines = [custom.declared.description or ""]
     if custom.grammar is not None:
         syntax, definition = custom.grammar.grammar.syntax, custom.grammar.grammar.definition
         lines.append(f"`input` must match this {syntax} grammar:\n{definition}")
@@ -214,4 +230,5 @@ class CustomProjection(Projection):
             self._identity.name,
             text,
             self._identity.namespace,
+            self.members.get("async", False),
         )

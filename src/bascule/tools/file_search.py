@@ -1,91 +1,42 @@
 """`file_search`: a search of vector stores."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta, Raw
 
 from bascule.protocols import json
-from bascule.protocols.errors import invalid
 from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
-from bascule.tools.hosted import HostedHandler
+from bascule.tools.attribute_filters import Filter, check_filter
+from bascule.tools.hosted import HostedHandler, with_defaults
 from bascule.tools.items_only import call_id_of, failed, given, pair, wire_name
 from bascule.tools.options import declared
-from bascule.tools.shapes import NULL, Share, with_defaults
+
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Weight = Annotated[float, Meta(ge=0)]
 
 
 class HybridSearch(msgspec.Struct):
-    embedding_weight: Annotated[float, Meta(ge=0)]
-    text_weight: Annotated[float, Meta(ge=0)]
+    embedding_weight: _Weight
+    text_weight: _Weight
 
 
 class RankingOptions(msgspec.Struct):
     ranker: Literal["auto", "default-2024-11-15"] | None = None
-    score_threshold: Share | None = None
+    score_threshold: _Share | None = None
     hybrid_search: HybridSearch | None = None
-
-
-class Comparison(msgspec.Struct):
-    """Compares one attribute of a file with a value, or with a list of them (`in`, `nin`)."""
-
-    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
-    key: str
-    value: str | float | bool | list[str | float]
-
-
-class Compound(msgspec.Struct):
-    """`and` or `or` of filters."""
-
-    type: Literal["and", "or"]
-    filters: "list[Comparison | Compound]"
-
-
-Filter = Comparison | Compound
 
 
 class FileSearchParams(msgspec.Struct):
     vector_store_ids: Annotated[list[str], Meta(min_length=1)]
-    filters: Raw = NULL
+    filters: Filter | None = None
     max_num_results: Annotated[int, Meta(ge=1, le=50)] | None = None
     ranking_options: RankingOptions | None = None
 
 
-class _Group(msgspec.Struct):
-    type: str
-    filters: list[Raw] = []
-
-
 _decode = json.decoder(FileSearchParams)
-_group = json.decoder(_Group)
-_comparison = json.decoder(Comparison)
-_MAX_DEPTH: Final = 32
-_DEFAULTS: Final = {
-    "filters": NULL,
-    "max_num_results": Raw(b"20"),
-    "ranking_options": Raw(b'{"ranker":"auto","score_threshold":0.0}'),
-}
-
-
-def parse_filter(raw: Raw, param: str, depth: int = 0) -> Filter:
-    """Raises ApiError 400 that names the filter at fault below `param`."""
-    if depth > _MAX_DEPTH:
-        raise invalid(f"'{param}' is nested too deeply.", param, "invalid_value")
-    group = json.field(_group, raw, param)
-    if group.type not in ("and", "or"):
-        found = json.field(_comparison, raw, param)
-        if isinstance(found.value, list) != (found.type in ("in", "nin")):
-            place = f"{param}.value"
-            raise invalid(f"'{place}' does not fit '{found.type}'.", place, "invalid_type")
-        return found
-    inside = [
-        parse_filter(one, f"{param}.filters[{i}]", depth + 1) for i, one in enumerate(group.filters)
-    ]
-    if not inside:
-        place = f"{param}.filters"
-        raise invalid(f"'{place}' is empty.", place, "invalid_value")
-    return Compound("and" if group.type == "and" else "or", inside)
 
 
 class FileSearchCall(msgspec.Struct):
@@ -103,12 +54,18 @@ class FileSearchHandler(HostedHandler[FileSearchParams]):
 
     def parse(self, declaration: Raw, param: str) -> FileSearchParams:
         params = declared(_decode, declaration, param)
-        if not json.is_null(params.filters):
-            parse_filter(params.filters, f"{param}.filters")
+        if params.filters is not None:
+            check_filter(params.filters, f"{param}.filters")
         return params
 
     def echo(self, declaration: Raw, params: FileSearchParams) -> Raw:
-        return with_defaults(declaration, _DEFAULTS)
+        """With its defaults, as recorded at OpenAI."""
+        return with_defaults(
+            declaration,
+            filters=None,
+            max_num_results=20,
+            ranking_options={"ranker": "auto", "score_threshold": 0.0},
+        )
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(FileSearchCall, param)

@@ -21,6 +21,7 @@ from bascule.protocols.responses.request import ToolRef
 from bascule.protocols.upstream import ModelSurface
 from bascule.toolkit.handler import Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
+from bascule.tools.options import Callers, ignored_options, may_be_called
 
 
 class Answer(msgspec.Struct):
@@ -30,12 +31,16 @@ class Answer(msgspec.Struct):
 
 
 class FunctionParams(msgspec.Struct):
-    """A declaration's fields; `parameters` keeps its bytes."""
+    """A declaration's fields; schemas keep their bytes."""
 
     name: str
     description: str | None = None
     parameters: Raw = Raw()
     strict: bool | None = None
+    output_schema: Raw = Raw()
+    defer_loading: bool | None = None
+    allowed_callers: Callers = None
+    asynchronous: bool | None = msgspec.field(name="async", default=None)
 
 
 _decode = json.decoder(FunctionParams)
@@ -54,17 +59,26 @@ class FunctionHandler(ToolHandler[FunctionParams]):
         params = json.field(_decode, declaration, param)
         if not params.name:
             raise invalid(f"'{param}.name' is empty.", f"{param}.name", "empty_string")
-        schema = bytes(params.parameters).lstrip()
-        if schema == b"null":
-            params.parameters = Raw()
-        elif schema and not schema.startswith(b"{"):
-            place = f"{param}.parameters"
-            raise invalid(f"'{place}' must be an object.", place, "invalid_type")
+        params.parameters = _schema(params.parameters, f"{param}.parameters")
+        params.output_schema = _schema(params.output_schema, f"{param}.output_schema")
         return params
 
     def normalize(self, params: FunctionParams) -> Sequence[Tool]:
         identity = Identity(None, params.name, "function")
-        return [Tool(identity, params.description, params.parameters, params.strict)]
+        ignored = ignored_options(params.allowed_callers, params.defer_loading)
+        if bytes(params.output_schema):
+            ignored.append("output_schema")
+        return [
+            Tool(
+                identity,
+                params.description,
+                params.parameters,
+                params.strict,
+                offered=may_be_called(params.allowed_callers),
+                ignored=ignored,
+                members={"async": True} if params.asynchronous else {},
+            )
+        ]
 
     def echo(self, declaration: Raw, params: FunctionParams) -> Raw:
         """With explicit nulls: Open Responses requires the keys, and OpenAI adds the last."""
@@ -85,7 +99,7 @@ class FunctionHandler(ToolHandler[FunctionParams]):
         wire = names.assign(Identity.of(call.namespace, call.name, "function"))
         if wire == call.name:
             return [call]
-        return [FunctionCall(call.call_id, wire, call.arguments)]
+        return [FunctionCall(call.call_id, wire, call.arguments, asynchronous=call.asynchronous)]
 
     def forward(
         self, item: Item, names: Ledger, surface: ModelSurface, param: str
@@ -96,7 +110,7 @@ class FunctionHandler(ToolHandler[FunctionParams]):
         if item.type == "function_call_output":
             return [Passed(data, answers=item.view(Answer, param).call_id)]
         call = item.view(FunctionCall, param)
-        awaited = None if b'"async"' in bytes(data) else call.call_id
+        awaited = None if call.asynchronous else call.call_id
         identity = Identity.of(call.namespace, call.name, "function")
         native = surface.takes("namespace", known=True)
         if native and call.namespace is not None and names.wire(identity) is None:
@@ -112,6 +126,16 @@ class FunctionHandler(ToolHandler[FunctionParams]):
         if item.type != "function_call_output":
             return None
         return item.view(FunctionCallOutput).call_id
+
+
+def _schema(raw: Raw, place: str) -> Raw:
+    """A JSON schema, empty if there is none. Raises ApiError 400 for what is no object."""
+    schema = bytes(raw).lstrip()
+    if not schema or schema == b"null":
+        return Raw()
+    if not schema.startswith(b"{"):
+        raise invalid(f"'{place}' must be an object.", place, "invalid_type")
+    return raw
 
 
 _OUTPUT_PARTS = frozenset({"input_text", "input_image", "input_file", "output_text"})

@@ -1,28 +1,28 @@
 """`image_generation`: an image that was made from the model's words."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta, Raw
 
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item, Part
-from bascule.protocols.responses.request import Effort
 from bascule.toolkit.names import Ledger
-from bascule.tools.hosted import HostedHandler
+from bascule.tools.hosted import HostedHandler, with_defaults
 from bascule.tools.items_only import call_id_of, failed, given, pair, texts, wire_name
 from bascule.tools.options import declared
-from bascule.tools.shapes import with_defaults
 
 
 class Mask(msgspec.Struct):
-    image_url: str | None = None
+    """`image_url` is a data URL."""
+
     file_id: str | None = None
+    image_url: str | None = None
 
 
 class SvgReasoning(msgspec.Struct):
-    effort: Effort | None = None
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
 
 
 class Svg(msgspec.Struct):
@@ -30,36 +30,31 @@ class Svg(msgspec.Struct):
     reasoning: SvgReasoning | None = None
 
 
+_Positive = Annotated[int, Meta(ge=1)]
+
+
 class ImageGenerationParams(msgspec.Struct):
-    """The names of models are open."""
+    """Source: openai-python's types."""
 
     action: Literal["generate", "edit", "auto"] | None = None
     background: Literal["transparent", "opaque", "auto"] | None = None
     complexity: Literal["low", "medium", "high"] | None = None
-    frame_count: Annotated[int, Meta(ge=1)] | None = None
-    frame_duration_ms: Annotated[int, Meta(ge=1)] | None = None
+    frame_count: _Positive | None = None
+    frame_duration_ms: _Positive | None = None
     input_fidelity: Literal["high", "low"] | None = None
     input_image_mask: Mask | None = None
     model: str | None = None
     moderation: Literal["auto", "low"] | None = None
+    n: _Positive | None = None
     output_compression: Annotated[int, Meta(ge=0, le=100)] | None = None
     output_format: Literal["png", "webp", "jpeg", "gif", "svg"] | None = None
     partial_images: Annotated[int, Meta(ge=0, le=3)] | None = None
     quality: Literal["low", "medium", "high", "xhigh", "max", "auto"] | None = None
-    size: Annotated[str, Meta(pattern=r"^(auto|[1-9]\d*x[1-9]\d*)$")] | None = None
+    size: str | None = None
     svg: Svg | None = None
 
 
 _decode = json.decoder(ImageGenerationParams)
-_DEFAULTS: Final = {
-    "background": Raw(b'"auto"'),
-    "moderation": Raw(b'"auto"'),
-    "n": Raw(b"1"),
-    "output_compression": Raw(b"100"),
-    "output_format": Raw(b'"png"'),
-    "quality": Raw(b'"auto"'),
-    "size": Raw(b'"auto"'),
-}
 
 
 class ImageGenerationCall(msgspec.Struct):
@@ -82,7 +77,17 @@ class ImageGenerationHandler(HostedHandler[ImageGenerationParams]):
         return declared(_decode, declaration, param)
 
     def echo(self, declaration: Raw, params: ImageGenerationParams) -> Raw:
-        return with_defaults(declaration, _DEFAULTS)
+        """With its defaults, as recorded at OpenAI."""
+        return with_defaults(
+            declaration,
+            background="auto",
+            moderation="auto",
+            n=1,
+            output_compression=100,
+            output_format="png",
+            quality="auto",
+            size="auto",
+        )
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(ImageGenerationCall, param)

@@ -43,6 +43,8 @@ class StringReader:
         self._names: list[bool] = []
         """Of each level, whether a name may come next; lists never have one."""
         self._in_string = False
+        self._path: Path = ()
+        """Of the string that is being read."""
         self._is_name = False
         self._name: list[str] = []
         self._first = False
@@ -50,6 +52,10 @@ class StringReader:
         self._lost = False
 
     def feed(self, fragment: str) -> list[Piece]:
+        if self._is_plain(fragment):
+            piece = Piece(self._path, fragment, self._first, False)
+            self._first = False
+            return [piece]
         pieces: list[Piece] = []
         source, self._tail = self._tail + fragment, ""
         at = 0
@@ -60,6 +66,17 @@ class StringReader:
                 at = self._token(source, at)
         return pieces
 
+    def _is_plain(self, fragment: str) -> bool:
+        """Whether it is nothing but the middle of a string: most fragments are."""
+        return (
+            self._in_string
+            and not self._is_name
+            and not self._tail
+            and fragment != ""
+            and '"' not in fragment
+            and "\\" not in fragment
+        )
+
     def _characters(self, source: str, at: int, pieces: list[Piece]) -> int:
         text, end, closed = _read(source, at)
         if not closed:
@@ -69,7 +86,7 @@ class StringReader:
             if closed:
                 self._levels[-1] = "".join(self._name)
         elif text or closed or self._first:
-            pieces.append(Piece(cast("Path", tuple(self._levels)), text, self._first, closed))
+            pieces.append(Piece(self._path, text, self._first, closed))
             self._first = False
         self._in_string = not closed
         return end
@@ -83,6 +100,7 @@ class StringReader:
                 self._in_string = self._first = True
                 self._is_name = bool(self._names) and self._names[-1]
                 self._name = []
+                self._path = cast("Path", tuple(self._levels))
             case "{" | "[" as bracket:
                 self._lost = len(self._levels) == _MAX_DEPTH
                 self._levels.append(None if bracket == "{" else 0)

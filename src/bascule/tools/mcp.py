@@ -1,56 +1,19 @@
 """`mcp`: tools of MCP servers, and the approvals that they may need."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw
 
 from bascule.protocols import json
-from bascule.protocols.errors import invalid
 from bascule.protocols.responses.items import Flat, Item
 from bascule.protocols.responses.request import ToolRef
 from bascule.toolkit.handler import Tool
 from bascule.toolkit.names import Identity, Ledger
-from bascule.tools.hosted import HostedHandler
+from bascule.tools.hosted import HostedHandler, with_defaults
 from bascule.tools.items_only import answer, call, call_id_of, failed, pair
-from bascule.tools.options import Callers, declared
-from bascule.tools.shapes import NULL, Name, with_defaults
-
-
-class ToolFilter(msgspec.Struct):
-    """Tools of a server: those it says only read (or do not), those with these names; both, if both
-    are given."""
-
-    read_only: bool | None = None
-    tool_names: list[str] | None = None
-
-
-class ApprovalFilter(msgspec.Struct):
-    always: ToolFilter | None = None
-    never: ToolFilter | None = None
-
-
-class McpParams(msgspec.Struct):
-    """A declared server. `headers` and `authorization` are used, never stored, logged or shown."""
-
-    server_label: Name
-    server_url: str | None = None
-    connector_id: str | None = None
-    tunnel_id: str | None = None
-    server_description: str | None = None
-    headers: dict[str, str] | None = None
-    authorization: str | None = None
-    allowed_tools: list[str] | ToolFilter | None = None
-    require_approval: Literal["always", "never"] | ApprovalFilter | None = None
-    """Always, when it is left out."""
-    defer_loading: bool | None = None
-    allowed_callers: Callers | None = None
-
-
-_decode = json.decoder(McpParams)
-_WHERE: Final = ("server_url", "connector_id", "tunnel_id")
-_DEFAULTS: Final = {"allowed_tools": NULL, "headers": NULL, "server_description": NULL}
+from bascule.tools.mcp_params import McpParams, read_mcp, without_credentials
 
 
 class McpListTools(msgspec.Struct):
@@ -96,23 +59,21 @@ class McpHandler(HostedHandler[McpParams]):
     )
 
     def parse(self, declaration: Raw, param: str) -> McpParams:
-        params = declared(_decode, declaration, param)
-        given = [name for name in _WHERE if getattr(params, name) is not None]
-        if len(given) > 1:
-            place = f"{param}.{given[1]}"
-            what = f"Only one of {', '.join(repr(name) for name in _WHERE)} can be given."
-            raise invalid(what, place, "invalid_value")
-        return params
+        return read_mcp(declaration, param)
 
     def masked(self, declaration: Raw) -> Raw:
-        members = json.envelope(bytes(declaration))
-        if not members.keys() & {"headers", "authorization"}:
-            return declaration
-        members.pop("authorization", None)
-        return Raw(json.encode({**members, "headers": None}))
+        """Without what the client's credentials for the server may stand in."""
+        return without_credentials(declaration)
 
     def echo(self, declaration: Raw, params: McpParams) -> Raw:
-        return with_defaults(self.masked(declaration), _DEFAULTS)
+        """With its defaults, as recorded at OpenAI."""
+        return with_defaults(
+            self.masked(declaration),
+            allowed_tools=None,
+            headers=None,
+            require_approval="always",
+            server_description=None,
+        )
 
     def normalize(self, params: McpParams) -> Sequence[Tool]:
         return [Tool(Identity(params.server_label, "", "mcp"))]

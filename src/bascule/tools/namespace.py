@@ -83,6 +83,7 @@ class NamespaceHandler(ToolHandler[Namespace]):
             description="\n\n".join(filter(None, (params.description, tool.description))) or None,
             shown_namespace=params.name,
             declaration=member,
+            place=f"tools[{i}].",
             ignored=[f"tools[{i}].{path}" for path in tool.ignored],
         )
 

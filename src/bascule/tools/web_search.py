@@ -1,7 +1,7 @@
 """`web_search`: a search of the web, and the pages it opened."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Raw
@@ -9,15 +9,12 @@ from msgspec import Raw
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
 from bascule.toolkit.names import Ledger
-from bascule.tools.hosted import HostedHandler
+from bascule.tools.hosted import HostedHandler, with_defaults
 from bascule.tools.items_only import call_id_of, failed, given, pair, wire_name
 from bascule.tools.options import declared
-from bascule.tools.shapes import NULL, with_defaults
 
 
 class Filters(msgspec.Struct):
-    """`blocked_domains` is not OpenAI's; other servers know it."""
-
     allowed_domains: list[str] | None = None
     blocked_domains: list[str] | None = None
 
@@ -31,24 +28,16 @@ class UserLocation(msgspec.Struct):
 
 
 class WebSearchParams(msgspec.Struct):
-    """Of all names of the type; the older ones know fewer members."""
+    """A declaration, of the older types too. Agents add members that no document tells of."""
 
     filters: Filters | None = None
-    user_location: UserLocation | None = None
     search_context_size: Literal["low", "medium", "high"] | None = None
+    user_location: UserLocation | None = None
     external_web_access: bool | None = None
     search_content_types: list[Literal["text", "image"]] | None = None
-    index_gated_web_access: bool | None = None
 
 
 _decode = json.decoder(WebSearchParams)
-_PREVIEW: Final = {
-    "search_context_size": Raw(b'"medium"'),
-    "user_location": Raw(
-        b'{"type":"approximate","city":null,"country":"US","region":null,"timezone":null}'
-    ),
-}
-_DEFAULTS: Final = {"filters": NULL, **_PREVIEW}
 
 
 class Action(msgspec.Struct):
@@ -84,8 +73,11 @@ class WebSearchHandler(HostedHandler[WebSearchParams]):
         return declared(_decode, declaration, param)
 
     def echo(self, declaration: Raw, params: WebSearchParams) -> Raw:
-        old = b"web_search_preview" in bytes(declaration)
-        return with_defaults(declaration, _PREVIEW if old else _DEFAULTS)
+        """With its defaults, as recorded at OpenAI; a location is not made up."""
+        defaults: dict[str, Any] = {"search_context_size": "medium", "user_location": None}
+        if b"_preview" not in bytes(declaration):
+            defaults["filters"] = None
+        return with_defaults(declaration, **defaults)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:
         view = item.view(WebSearchCall, param)

@@ -6,7 +6,7 @@ knows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -242,9 +242,19 @@ def _reasoning(
         ignored.append("reasoning.effort")
 
 
+_RUNNING: Final = (
+    "(The call is running. Its result will come later, as that of a further call of this tool.)"
+)
+
+
 class _Messages:
     """Builds the list. While calls wait for their results, other messages are kept until all
-    results stand behind them; an assistant's text before its next message joins the calls."""
+    results stand behind them; an assistant's text before its next message joins the calls.
+
+    Asynchronous calls hold nothing up: where the conversation goes on before their result, a
+    placeholder takes its place, and the result itself follows as that of a further call. So what a
+    server has read of a conversation never changes, and it finds a result behind every call.
+    """
 
     def __init__(self, flags: Flags) -> None:
         self._flags = flags
@@ -255,6 +265,8 @@ class _Messages:
         self._later: list[_Message] = []
         self._media: list[dict[str, Any]] = []
         self._thought: Thought | None = None
+        self._late: dict[str, tuple[_Named, int]] = {}
+        """Asynchronous calls, and how many results they had after the conversation went on."""
 
     def build(self, instructions: str | None, items: Iterable[Flat]) -> list[_Message]:
         if instructions:
@@ -267,13 +279,15 @@ class _Messages:
             elif isinstance(item, FunctionCallOutput):
                 self._output(item)
             elif isinstance(item, Thought):
+                self._go_on()
                 if not self._waiting:
                     self._flush_results()
                 self._thought = item
             else:
                 raise TypeError("an item for a server that speaks Responses has come to another")
+        self._go_on()
         if self._waiting:
-            call_id = next(iter(self._waiting))
+            call_id = next(call_id for call_id in self._waiting if call_id not in self._late)
             raise invalid(f"No tool output found for function call {call_id}.", "input")
         self._flush_results()
         return self._done
@@ -282,6 +296,7 @@ class _Messages:
         if item.role == "assistant":
             self._assistant_text(item)
             return
+        self._go_on()
         role = item.role
         if role == "developer" and not self._flags.developer_role:
             role = "system"
@@ -334,7 +349,18 @@ class _Messages:
             case "none":
                 pass
 
+    def _go_on(self) -> None:
+        """Stop waiting, if all that is waited for may come later."""
+        if not self._waiting or not self._waiting.keys() <= self._late.keys():
+            return
+        self._done += [_Message("tool", _RUNNING, tool_call_id=id_) for id_ in self._waiting]
+        self._answered.update(self._waiting)
+        self._waiting = {}
+        self._flush_results()
+
     def _call(self, item: FunctionCall) -> None:
+        if self._answered:
+            self._go_on()
         if item.call_id in self._waiting:
             raise invalid(f"Duplicate function call id {item.call_id}.", "input")
         message = self._assistant
@@ -348,6 +374,8 @@ class _Messages:
         else:
             self._attach_thought(message)
         call = _ToolCall(item.call_id, _Named(item.name, item.arguments))
+        if item.asynchronous:
+            self._late[item.call_id] = (call.function, 0)
         if message.tool_calls is None:
             message.tool_calls = []
         message.tool_calls.append(call)
@@ -355,6 +383,9 @@ class _Messages:
 
     def _output(self, item: FunctionCallOutput) -> None:
         call_id = item.call_id
+        if call_id in self._late and call_id not in self._waiting:
+            self._late_output(item)
+            return
         if call_id not in self._waiting:
             again = call_id in self._answered
             raise invalid(
@@ -365,19 +396,45 @@ class _Messages:
             )
         del self._waiting[call_id]
         self._answered.add(call_id)
-        output = item.output
-        if isinstance(output, str):
-            text = output
-        else:
-            text = _plain(output)
-            media = [part for part in output if is_media(part)]
-            if media:
-                text = text or _below(media)
-                self._media.append({"type": "text", "text": _label(media, call_id)})
-                self._media += [encode_part(part, self._flags) for part in media]
+        text, media = self._said(item)
+        self._media += media
         self._done.append(_Message("tool", text, tool_call_id=call_id))
+        if self._later:
+            self._go_on()
         if not self._waiting and self._later:
             self._flush_results()
+
+    def _said(self, item: FunctionCallOutput) -> tuple[str, list[dict[str, Any]]]:
+        """A result's text, and what has to follow in a message of the user's."""
+        output = item.output
+        if isinstance(output, str):
+            return output, []
+        text = _plain(output)
+        parts = [part for part in output if is_media(part)]
+        if not parts:
+            return text, []
+        label = {"type": "text", "text": _label(parts, item.call_id)}
+        media = [label, *(encode_part(part, self._flags) for part in parts)]
+        return text or _below(parts), media
+
+    def _late_output(self, item: FunctionCallOutput) -> None:
+        """The result of an asynchronous call, after the conversation went on."""
+        function, number = self._late[item.call_id]
+        self._late[item.call_id] = (function, number + 1)
+        id_ = f"{item.call_id}_{number + 2}"
+        text, media = self._said(item)
+        messages = [
+            _Message("assistant", None, [_ToolCall(id_, function)]),
+            _Message("tool", text, tool_call_id=id_),
+        ]
+        if media:
+            messages.append(_Message("user", media))
+        if self._waiting:
+            self._later += messages
+            return
+        self._flush_results()
+        self._assistant = self._thought = None
+        self._done += messages
 
     def _flush_results(self) -> None:
         """The run of results is over: what had to wait follows it."""

@@ -178,7 +178,8 @@ def _items(items: Iterable[Flat], flags: Flags) -> Iterable[Raw]:
             yield item.data if flags.developer_role else _as_system(item.data)
             continue
         if isinstance(item, FunctionCall):
-            waiting[item.call_id] = None
+            if not item.asynchronous:
+                waiting[item.call_id] = None
         elif isinstance(item, FunctionCallOutput):
             waiting.pop(item.call_id, None)
         data = Raw(json.encode(item))

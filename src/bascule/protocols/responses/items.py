@@ -72,13 +72,14 @@ class Reasoning(msgspec.Struct, tag_field="type", tag="reasoning", gc=False):
 class FunctionCall(
     msgspec.Struct, tag_field="type", tag="function_call", omit_defaults=True, gc=False
 ):
-    """View of a function call."""
+    """View of a function call; an asynchronous one may be answered later."""
 
     call_id: str
     name: str
     arguments: str
     namespace: str | None = None
     id: str | None = None
+    asynchronous: bool | None = msgspec.field(name="async", default=None)
 
 
 class FunctionCallOutput(
@@ -359,7 +360,7 @@ class ReasoningItem(msgspec.Struct, tag_field="type", tag="reasoning", omit_defa
 
 
 class FunctionCallItem(msgspec.Struct, tag_field="type", tag="function_call", omit_defaults=True):
-    """A call that the client executes."""
+    """A call that the client executes; an asynchronous one may be answered later."""
 
     id: str
     status: ItemStatus
@@ -367,3 +368,4 @@ class FunctionCallItem(msgspec.Struct, tag_field="type", tag="function_call", om
     name: str
     arguments: str
     namespace: str | None = None
+    asynchronous: bool = msgspec.field(name="async", default=False)
