@@ -5,7 +5,7 @@ finished items are kept as their bytes, each encoded once.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -31,12 +31,14 @@ from bascule.protocols.responses.events import (
     RoundFailed,
 )
 from bascule.protocols.responses.items import (
+    Flat,
     FunctionCall,
     FunctionCallItem,
     FunctionCallOutput,
     ItemStatus,
     MessageItem,
     OpenItem,
+    Passed,
     ReasoningItem,
     read_texts,
 )
@@ -126,6 +128,7 @@ class Accumulator:
         self._lookup: Callable[[str], ToolEntry | None] = _none
         self._refused: Callable[[str], bool] = _never
         self._on_call: Callable[[RoundCall], None] = _ignore
+        self._call_ids: set[str] | None = None
         self.end: RoundEnd | RoundFailed | None = None
         self.calls: list[RoundCall] = []
         self._broken: ApiError | None = None
@@ -246,6 +249,7 @@ class Accumulator:
     ) -> None:
         """`known` is false for a call of a tool that the model's server keeps in a namespace."""
         slot = self._slots[event.output_index] = Slot(self, mint("fc"))
+        made.call_id = self._unique(made.call_id)
         entry = self._lookup(made.name) if known else None
         if entry is not None:
             made.name = entry.wire
@@ -255,6 +259,16 @@ class Accumulator:
         if slot.projection is None and not slot.hidden:
             event.item = self._restored(item, call)
             self.add(slot, event)
+
+    def _unique(self, call_id: str) -> str:
+        """The server's id of a call, or one of ours where an earlier call has it: outputs say by their
+        id alone which call they answer, and weak servers begin anew with each answer."""
+        if self._call_ids is None:
+            self._call_ids = _call_ids(self._state.model_items)
+        if call_id in self._call_ids:
+            call_id = mint("call")
+        self._call_ids.add(call_id)
+        return call_id
 
     def _restored(self, item: FunctionCallItem | OpenItem, call: RoundCall) -> Any:
         """A call under its own id and the identity with which the client declared the function."""
@@ -406,6 +420,17 @@ class Accumulator:
         if projection is not None:
             projection.finish(outcome)
         self.flush()
+
+
+def _call_ids(history: Iterable[Flat]) -> set[str]:
+    """Those that calls and outputs of a history have."""
+    ids: set[str] = set()
+    for item in history:
+        if isinstance(item, (FunctionCall, FunctionCallOutput)):
+            ids.add(item.call_id)
+        elif isinstance(item, Passed):
+            ids.update(id_ for id_ in (item.call_id, item.answers) if id_ is not None)
+    return ids
 
 
 _PREFIXES = {"message": "msg", "reasoning": "rs"}

@@ -93,7 +93,6 @@ class ItemBuilder:
         self._message: _Message | None = None
         self._reasoning: _Reasoning | None = None
         self._calls: dict[object, _Call] = {}
-        self._call_ids: set[str] = set()
         self._logprobs: list[Any] = []
 
     def _index(self) -> int:
@@ -279,9 +278,7 @@ class ItemBuilder:
     def _show(self, call: _Call) -> None:
         self._close_reasoning()
         self._close_message()
-        taken = not call.id or call.id in self._call_ids
-        call.public_id = mint("call") if taken else call.id
-        self._call_ids.add(call.public_id)
+        call.public_id = call.id or mint("call")
         call.index = self._index()
         item = FunctionCallItem("", "in_progress", call.public_id, call.name, "")
         self.out.append(OutputItemAdded(-1, call.index, item))
