@@ -506,3 +506,31 @@ async def test_a_delta_with_an_unknown_member_passes_whole() -> None:
     check_stream(answer)
     deltas = answer.of_type("output_text.delta")
     assert [(e["delta"], e["acme"]) for e in deltas] == [("Hello ", {"x": 1}), ("there.", {"x": 1})]
+
+
+@pytest.mark.requirement("choice:weak:forced")
+async def test_a_call_is_forced_through_the_format_of_the_text() -> None:
+    function = {
+        "type": "function",
+        "name": "f",
+        "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}},
+    }
+    flags = {"enforces_named": False, "structured_output": True}
+    answers = iter([responded(message("I will not.")), responded(message('{"a":1}'))])
+
+    def by_turn(request: Request) -> Any:
+        return next(answers)(request)
+
+    async with (
+        ModelServer(by_turn) as model,
+        serving(
+            model.url, upstream_options={**RESPONSES, "flags": flags}, tools={"max_reasks": 0}
+        ) as api,
+    ):
+        choice = {"type": "function", "name": "f"}
+        answer = await api.create(tools=[function], tool_choice=choice, text={"verbosity": "low"})
+        sent = model.chats[1].json
+    (call,) = answer.response["output"]
+    assert (call["type"], call["name"], call["arguments"]) == ("function_call", "f", '{"a":1}')
+    assert sent["text"]["format"]["schema"] == function["parameters"]
+    assert sent["text"]["verbosity"] == "low"

@@ -264,7 +264,7 @@ WRONG: list[tuple[Json, str, str]] = [
     ({**_MCP, "server_url": "ftp://a.example"}, ".server_url", _VALUE),
     ({**_MCP, "server_url": "docs"}, ".server_url", _VALUE),
     ({"type": "mcp", "server_label": "a", "tunnel_id": ""}, ".tunnel_id", _EMPTY),
-    ({**_MCP, "headers": {"a": 5}}, ".headers", _TYPE),
+    ({**_MCP, "headers": {"a": 5}}, ".headers.a", _TYPE),
     ({**_MCP, "authorization": 5}, ".authorization", _TYPE),
     ({**_MCP, "allowed_tools": ["a", 5]}, ".allowed_tools[1]", _TYPE),
     ({**_MCP, "allowed_tools": {"tool_names": "a"}}, ".allowed_tools.tool_names", _TYPE),

@@ -46,7 +46,12 @@ def forcing(request: TurnRequest, functions: Sequence[FunctionSpec]) -> TurnRequ
     schema = msgspec.Raw(json.encode(call_schema(functions)))
     form = TextFormat(type="json_schema", name=_FORMAT_NAME, schema=schema)
     text = TextOptions(form, request.text.verbosity)
-    return msgspec.structs.replace(request, text=text)
+    # A server that speaks Responses is told the field as it stands in `raw`.
+    members: dict[str, Any] = {"format": {"type": form.type, "name": form.name, "schema": schema}}
+    if text.verbosity is not None:
+        members["verbosity"] = text.verbosity
+    raw = {**request.raw, "text": msgspec.Raw(json.encode(members))}
+    return msgspec.structs.replace(request, text=text, raw=raw)
 
 
 def call_schema(functions: Sequence[FunctionSpec]) -> dict[str, Any]:
