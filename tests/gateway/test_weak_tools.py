@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from bascule.testing import Call, ModelServer, Reply, Request, Script, weak
-from tests.conformance.asking import RUN, TIME, WEATHER, output_of, text_of
-from tests.engine.lookup_tool import TOOL, LookupExecutor, found, install
+from tests.conformance.asking import TIME, output_of, text_of
+from tests.engine.lookup_tool import LookupExecutor, found, install
 from tests.gateway.leaks import nothing_left
+from tests.gateway.tool_kinds import KINDS, Kind
 from tests.serving import Answer, Api, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("weak:tools")]
@@ -21,67 +22,6 @@ Json = dict[str, Any]
 
 SERVERS: Final = {"llama_cpp": weak.llama_server, "vllm": weak.vllm}
 SAID: Final = "Done."
-
-
-# --- the kinds of tools
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A tool as a client declares it and as a model calls it."""
-
-    declaration: Json
-    wire: str
-    arguments: Json
-    choice: Json
-    shown: Json
-    """Members of the item that the client sees of the call."""
-    result: str
-    """What the model is told of the call."""
-
-    def call(self, **options: Any) -> Call:
-        return Call(self.wire, self.arguments, **options)
-
-
-KINDS: Final = {
-    "function": Kind(
-        WEATHER,
-        "get_weather",
-        {"city": "Oslo"},
-        {"type": "function", "name": "get_weather"},
-        {"type": "function_call", "name": "get_weather", "arguments": '{"city":"Oslo"}'},
-        "from the client",
-    ),
-    "custom": Kind(
-        RUN,
-        "run",
-        {"input": 'print("1\n")'},
-        {"type": "custom", "name": "run"},
-        {"type": "custom_tool_call", "name": "run", "input": 'print("1\n")'},
-        "from the client",
-    ),
-    "namespaced": Kind(
-        {"type": "namespace", "name": "notes", "description": "Notes", "tools": [WEATHER]},
-        "notes__get_weather",
-        {"city": "Oslo"},
-        {"type": "function", "namespace": "notes", "name": "get_weather"},
-        {
-            "type": "function_call",
-            "namespace": "notes",
-            "name": "get_weather",
-            "arguments": '{"city":"Oslo"}',
-        },
-        "from the client",
-    ),
-    "gateway": Kind(
-        TOOL,
-        "lookup",
-        {"query": "x"},
-        {"type": "lookup"},
-        {"type": "lookup_call", "status": "completed", "query": '{"query":"x"}'},
-        'found for {"query":"x"}',
-    ),
-}
 
 
 # --- the behaviours, each with what becomes of it for each kind of tool
