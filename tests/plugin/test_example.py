@@ -133,7 +133,7 @@ async def test_a_wrong_declaration(tmp_path: Path, site: Path) -> None:
         ]
     told = [(a.status, a.error["param"], a.error["code"]) for a in answers]
     assert told == [
-        (400, "tools[0].days", "invalid_value"),
+        (400, "tools[0].days", "integer_above_max_value"),
         (400, "tools[0].days", "invalid_type"),
         (400, "tools[0].city", "unknown_parameter"),
     ]
