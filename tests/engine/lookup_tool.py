@@ -108,7 +108,7 @@ class LookupHandler(ToolHandler[Any]):
         schema = Raw(b'{"type":"object","properties":{"query":{"type":"string"}}}')
         return [Tool(Identity(None, "lookup", "lookup"), "Look something up", schema)]
 
-    def owner(self, params: Any) -> Ownership:
+    def owner(self, params: Any, identity: Identity) -> Ownership:
         return UNAVAILABLE if self._executor is None else gateway(self._executor, params)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:

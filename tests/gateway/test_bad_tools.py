@@ -8,6 +8,7 @@ import pytest
 from msgspec import Raw
 
 from bascule.testing import Call, Interleave, ModelServer, Reply
+from bascule.toolkit.discovery import Discovery
 from bascule.toolkit.handler import Handlers, Tool, ToolHandler
 from bascule.toolkit.outcome import Call as ToolCall
 from bascule.toolkit.outcome import Outcome, Output
@@ -216,7 +217,7 @@ class _Broken(ToolHandler[Any]):
     def parse(self, declaration: Raw, param: str) -> Any:
         return self._at("parse")
 
-    async def discover(self, params: Any) -> Any:
+    async def discover(self, params: Any, discovery: Discovery) -> Any:
         return self._at("discover")
 
     def normalize(self, params: Any) -> list[Tool]:

@@ -42,6 +42,8 @@ from bascule.protocols.responses.items import (
     ReasoningItem,
     read_texts,
 )
+from bascule.toolkit.approval import Question
+from bascule.toolkit.discovery import Announcement
 from bascule.toolkit.outcome import Call, Failed, Outcome, Output
 from bascule.toolkit.ownership import Owner
 from bascule.toolkit.projection import Projection
@@ -54,7 +56,8 @@ class RoundCall:
     """A call of this round, for the engine to route: complete, and in the model's order."""
 
     __slots__ = (
-        *("call", "entry", "fault", "record", "refusal", "refused", "resumed", "slot", "status"),
+        *("call", "entry", "fault", "question", "record", "refusal", "refused", "resumed"),
+        *("slot", "status"),
     )
 
     def __init__(self, call: Call, entry: ToolEntry | None, slot: "Slot") -> None:
@@ -68,6 +71,8 @@ class RoundCall:
         """Why, where it is not for the choice."""
         self.fault: Failed | None = None
         """Why it does not run although it is the gateway's."""
+        self.question: Question | None = None
+        """What the client has to be asked before it runs."""
         self.resumed = False
         """It was made in an earlier turn, whose history holds it."""
         self.record: OutputItem | None = None
@@ -302,12 +307,28 @@ class Accumulator:
         slot.hidden = call.refused
         if entry is None or call.refused:
             return
+        if entry.asks and not call.resumed:
+            slot.hidden = True  # until it may run
+        else:
+            self._project(call, entry)
+
+    def _project(self, call: RoundCall, entry: ToolEntry) -> None:
+        slot = call.slot
         slot.projection = entry.project(slot, call.call)
         if slot.projection is not None:
             slot.item_id = mint(slot.projection.id_prefix)
             slot.projection.begin()
         elif entry.ownership.owner is Owner.GATEWAY:
             slot.hidden = True  # a call that nobody but the gateway has to know of
+
+    def show_call(self, call: RoundCall) -> None:
+        """A complete call that was hidden until it was known whether it may run."""
+        if call.entry is None:
+            return
+        call.slot.hidden = False
+        self._project(call, call.entry)
+        if call.slot.projection is not None:
+            call.slot.projection.complete(call.call.arguments, call.status)
 
     def reopen_call(self, call: Call, entry: ToolEntry) -> RoundCall:
         """A call that was suspended in an earlier turn goes on in this one."""
@@ -403,6 +424,10 @@ class Accumulator:
             self.round_items.append(item)
         else:
             slot.call.record = item
+
+    def announce(self, announcement: Announcement) -> None:
+        """An item that was there before the model said anything."""
+        announcement.show(Slot(self, mint(announcement.id_prefix)))
 
     def add_item(self, data: bytes, origin: Origin | None) -> None:
         """An item that is shown whole; it brings its id."""

@@ -22,6 +22,7 @@ from bascule.protocols.responses.items import (
 from bascule.protocols.responses.parts import TEXT_PARTS, check_part
 from bascule.toolkit.handler import Handlers, ToolHandler
 from bascule.toolkit.names import Ledger
+from bascule.toolkit.outcome import SuspendedCall
 from bascule.upstreams.target import Target
 
 
@@ -39,18 +40,36 @@ class Flattened:
 
     def __init__(self, flat: list[Flat], waiting: Sequence[_Waiting], names: Ledger) -> None:
         self._flat = flat
-        self._waiting = waiting
+        self.waiting = waiting
         self._names = names
 
     def items(self) -> list[Flat]:
         """Raises ApiError 400 that names the item which is malformed."""
         flat: list[Flat] = []
         at = 0
-        for place, handler, item, param in self._waiting:
+        for place, handler, item, param in self.waiting:
             flat += self._flat[at:place]
-            flat += handler.flatten(item, self._names, param)
+            if item.model is not None:  # settled together with others
+                flat += item.model
+            else:
+                flat += handler.flatten(item, self._names, param)
             at = place
-        return [*flat, *self._flat[at:]] if self._waiting else self._flat
+        return [*flat, *self._flat[at:]] if self.waiting else self._flat
+
+
+def settle(histories: Iterable[Flattened], names: Ledger) -> list[SuspendedCall]:
+    """The calls that wait, and that the items answer. Comes before `items`. Raises ApiError 400 that
+    names the item which is wrong."""
+    by_handler: dict[int, list[_Waiting]] = {}
+    for history in histories:
+        for waiting in history.waiting:
+            if waiting.handler.settles:
+                by_handler.setdefault(id(waiting.handler), []).append(waiting)
+    suspended: list[SuspendedCall] = []
+    for group in by_handler.values():
+        items = [(waiting.item, waiting.param) for waiting in group]
+        suspended += group[0].handler.settle(items, names)
+    return suspended
 
 
 class Flattener:

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 from bascule.engine.chain import Chain, load
 from bascule.engine.engine import NAME_LIMIT, Engine
-from bascule.engine.history import Flattener
-from bascule.engine.resuming import claimed
+from bascule.engine.history import Flattener, settle
+from bascule.engine.resuming import Resumed, claim, resume
 from bascule.protocols.function import WireChoice
 from bascule.protocols.responses.items import Flat
 from bascule.protocols.responses.request import TurnRequest
+from bascule.toolkit.discovery import Discovery
 from bascule.toolkit.names import Ledger
-from bascule.toolkit.plan import ToolPlan
+from bascule.toolkit.plan import EMPTY, ToolPlan
 from bascule.toolkit.prepare import plan_tools, prepare
 from bascule.upstreams.target import Target
 
@@ -29,6 +30,9 @@ class Prepared:
     """JSON paths of what has no effect in the tools."""
     warnings: list[str]
     """What had to be left out."""
+    discovery: Discovery
+    resumed: list[Resumed]
+    """The calls that go on before the first round."""
 
 
 async def prepare_turn(
@@ -40,26 +44,42 @@ async def prepare_turn(
     flattener = Flattener(engine.handlers, names, engine.sealer, target)
     earlier = [flattener.stored(item, origin) for item, origin in chain.items]
     stored = {item.key: flattener.stored(item, origin) for item, origin in referenced}
-    inputs = claimed(request.input, chain.continuation.suspended, engine.handlers)
+    claimed = claim(request.input, chain.continuation.suspended, engine.handlers)
     before = flattener.flatten(earlier, "previous_response_id")
-    new = flattener.flatten([stored.get(item.key, item) for item in inputs])
-    plan = await _plan(engine, request, target, chain, names)
+    new = flattener.flatten([stored.get(item.key, item) for item in request.input])
+    discovery = Discovery(owner, [*earlier, *request.input])
+    plan = await _plan(engine, request, target, chain, names, discovery)
     choice = plan.resolve(request.tool_choice)
+    settled = settle((before, new), names)
     items = [*before.items(), *new.items()]
+    waiting = [*claimed, *((call, ()) for call in settled)]
+    resumed = await resume(waiting, plan, engine.handlers, names, discovery) if waiting else []
     ignored = [*plan.ignored, *(() if target.flags.strict_tools else plan.strict)]
-    return Prepared(chain, names, plan, choice, items, ignored, flattener.warnings)
+    return Prepared(
+        chain, names, plan, choice, items, ignored, flattener.warnings, discovery, resumed
+    )
 
 
 async def _plan(
-    engine: Engine, request: TurnRequest, target: Target, chain: Chain, names: Ledger
+    engine: Engine,
+    request: TurnRequest,
+    target: Target,
+    chain: Chain,
+    names: Ledger,
+    discovery: Discovery,
 ) -> ToolPlan:
     limit, declared = engine.settings.max_tools, chain.continuation.declared
     if declared:
-        surface = target.surface
         return await prepare(
-            request.tools(), engine.handlers, names, limit, declared, surface=surface
+            request.tools(),
+            engine.handlers,
+            names,
+            limit,
+            declared,
+            surface=target.surface,
+            discovery=discovery,
         )
-    return await plan_tools(
+    plan = await plan_tools(
         bytes(request.raw.get("tools", b"")),
         request.tools,
         handlers=engine.handlers,
@@ -68,4 +88,6 @@ async def _plan(
         max_tools=limit,
         cache=engine.plans,
         surface=target.surface,
+        discovery=discovery,
     )
+    return EMPTY if plan is None else plan

@@ -13,17 +13,17 @@ from msgspec import Raw
 
 from bascule.engine.accumulator import Accumulator, RoundCall, flat_call, flat_output
 from bascule.engine.asking import Asking
-from bascule.engine.call_limit import CallLimit
 from bascule.engine.calls import is_client, note_calls
 from bascule.engine.chain import NO_CHAIN, check_names, lost, make_commit, write
 from bascule.engine.choice import relaxed
-from bascule.engine.decide import LoopDecision, Step, classify_round, why_not_run
+from bascule.engine.decide import LoopDecision, Step, classify_round
 from bascule.engine.engine import NAME_LIMIT, Engine
+from bascule.engine.gateway_calls import GatewayCalls
 from bascule.engine.history import Flattener
 from bascule.engine.preparing import prepare_turn
-from bascule.engine.resuming import answer_key
+from bascule.engine.resuming import Resumed
 from bascule.engine.sinks import Notes, Sink
-from bascule.engine.state import Continuation, Origin, OutputItem, TurnState
+from bascule.engine.state import Continuation, OutputItem, TurnState
 from bascule.protocols.errors import ApiError
 from bascule.protocols.function import WireChoice
 from bascule.protocols.ids import mint
@@ -35,18 +35,17 @@ from bascule.protocols.responses.events import (
     ResponseEvent,
     RoundFailed,
 )
-from bascule.protocols.responses.items import Flat, FunctionCallOutput, Item
+from bascule.protocols.responses.items import Flat, FunctionCallOutput
 from bascule.protocols.responses.request import TurnRequest
 from bascule.protocols.responses.response import ResponseError, ResponseStatus, Snapshot
 from bascule.state.store import StoreError
 from bascule.telemetry.observe import EndStatus, TurnObserver, TurnStatus
-from bascule.toolkit.executor import ExecutionContext
+from bascule.toolkit.discovery import ALONE, Discovery
 from bascule.toolkit.names import Ledger
-from bascule.toolkit.outcome import Outcome, Output, Suspended, SuspendedCall
+from bascule.toolkit.outcome import Outcome, Output, Suspended
 from bascule.toolkit.ownership import Owner
 from bascule.toolkit.plan import EMPTY, ToolPlan
 from bascule.toolkit.prepare import prepare
-from bascule.toolkit.scheduler import Scheduler
 from bascule.upstreams.target import Target
 
 _log = structlog.stdlib.get_logger("bascule.turn")
@@ -85,7 +84,7 @@ async def run_turn(
         await turn.fail(ApiError(500, "The server had an internal error.", code="server_error"))
     finally:
         try:
-            await turn.stop_calls()
+            await turn.calls.stop()
         finally:
             turn.release()
             observed.end(turn.ended_as, turn.state.usage, turn.error)
@@ -112,7 +111,6 @@ class _Turn:
         observed.response_id = self.state.response_id
         self.ended_as: TurnStatus = "refused"
         self.error: str | None = None
-        self._scheduler: Scheduler | None = None
         self._accumulator = Accumulator(
             self.state,
             emit=sink.emit,
@@ -120,6 +118,10 @@ class _Turn:
             upstream=target.upstream,
             model=target.model,
         )
+        self.calls = GatewayCalls(
+            engine.settings, self.state, self._accumulator, observed, request.max_tool_calls
+        )
+        self._discovery = ALONE
         self._chain = NO_CHAIN
         self._unlock: Callable[[], None] | None = None
         self._lost = False
@@ -130,26 +132,9 @@ class _Turn:
         # A server that speaks Responses is given the fields that nobody here knows.
         self._notes = Notes([] if target.surface.items else list(request.ignored), [])
         self._begun = False
-        self._running: list[RoundCall] = []
-        self._limit = CallLimit(request.max_tool_calls)
-        self._suspended: list[SuspendedCall] = []
+        self._resumed: list[Resumed] = []
         self._writing: asyncio.Future[None] | None = None
         self._ended = False
-
-    @property
-    def scheduler(self) -> Scheduler:
-        """Made for the first call of a turn: most turns have none."""
-        if self._scheduler is None:
-            settings = self._engine.settings
-            self._scheduler = Scheduler(
-                settings.max_concurrent_calls, settings.max_result_bytes, self._observed
-            )
-        return self._scheduler
-
-    async def stop_calls(self) -> None:
-        """Leave no task behind."""
-        if self._scheduler is not None:
-            await self._scheduler.cancel()
 
     def release(self) -> None:
         """Let go of the conversation, and break the references in circles, so that the turn goes
@@ -181,7 +166,8 @@ class _Turn:
             self._unlock = engine.locks.take(owner, request.conversation)
         prepared = await prepare_turn(engine, request, self._target, owner)
         self._chain, self._names, self._plan = prepared.chain, prepared.names, prepared.plan
-        self._choice = prepared.choice
+        self._choice, self._resumed = prepared.choice, prepared.resumed
+        self._discovery = prepared.discovery
         self.state.model_items = prepared.items
         self.state.declared = list(prepared.chain.continuation.declared)
         self._notes.warnings += [*prepared.warnings, *prepared.plan.warnings]
@@ -195,36 +181,13 @@ class _Turn:
     # --- round zero: what was suspended goes on
 
     async def _round_zero(self) -> LoopDecision:
-        suspended = self._chain.continuation.suspended
-        if not suspended:
+        if not self._resumed:
             return LoopDecision(Step.CONTINUE)
-        answers = {answer_key(item, self._engine.handlers): item for item in self._request.input}
         self._begin()
         self._accumulator.begin_round(self._plan.registry.lookup, lambda _: False, self._route)
-        for call in suspended:
-            await self._resume(call, [answers[key] for key in call.awaits])
+        for resumed in self._resumed:
+            self.calls.resume(resumed)
         return await self._settle()
-
-    async def _resume(self, suspended: SuspendedCall, answers: list[Item]) -> None:
-        # The declaration may be missing from this request: the call still runs under its own.
-        names = Ledger(NAME_LIMIT, self._names.table())
-        plan = await prepare([Raw(suspended.tool)], self._engine.handlers, names, 1 << 30)
-        entry = next(e for e in plan.registry if e.wire == suspended.call.name)
-        round_call = self._accumulator.reopen_call(suspended.call, entry)
-        binding = entry.ownership.binding
-        if binding is None:
-            raise ApiError(500, "A suspended call has no executor any more.", code="server_error")
-        context = self._context()
-        executor, call = binding.executor, suspended.call
-        self._running.append(round_call)
-        self._limit.resumed()
-        self.scheduler.start(
-            call,
-            entry.identity.kind,
-            binding,
-            lambda: executor.resume(call, binding.params, suspended.state, answers, context),
-            lambda outcome: self._show(round_call, outcome),
-        )
 
     # --- a round
 
@@ -265,33 +228,12 @@ class _Turn:
         return entry is not None and not entry.offered and entry.ownership.owner is Owner.CLIENT
 
     def _route(self, call: RoundCall) -> None:
-        """A call is complete: the gateway's own starts at once, while the model still writes."""
-        entry = call.entry
-        if call.status == "incomplete" or entry is None or call.refused:
-            return
-        if entry.ownership.owner is not Owner.GATEWAY:
-            return
-        self._running.append(call)
-        call.fault = why_not_run(call.call, entry, self._plan.schemas) or self._limit.refusal()
-        if call.fault is not None:
-            return
-        self.scheduler.submit(
-            call.call, entry, self._context(), lambda outcome: self._show(call, outcome)
-        )
-
-    def _context(self) -> ExecutionContext:
-        return ExecutionContext(self.state.response_id, self.state.round)
-
-    def _show(self, call: RoundCall, outcome: Outcome) -> None:
-        if not isinstance(outcome, Suspended):
-            self._accumulator.finish_call(call, outcome)
+        self.calls.route(call, self._plan.schemas)
 
     async def _settle(self) -> LoopDecision:
         """Wait for the round's executions, keep what they left, and decide."""
-        outcomes = await self._outcomes() if self._running else {}
-        suspended = 0
-        for call, outcome in outcomes.items():
-            suspended += self._record(call, outcome)
+        outcomes = await self.calls.outcomes()
+        for outcome in outcomes.values():
             if isinstance(outcome, Output) and outcome.declare:
                 await self._declare(outcome.declare)
         calls = self._accumulator.calls
@@ -300,45 +242,13 @@ class _Turn:
         decision = classify_round(
             client_calls=sum(map(is_client, calls)),
             gateway_calls=len(outcomes) + len(refused),
-            suspended=suspended,
+            suspended=sum(isinstance(outcome, Suspended) for outcome in outcomes.values()),
             incomplete_reason=getattr(self._accumulator.end, "incomplete_reason", None),
             rounds_left=self._engine.settings.max_rounds - self.state.round,
         )
         if decision.step is Step.CONTINUE:
             self._to_model(outcomes, refused)
         return decision
-
-    async def _outcomes(self) -> dict[RoundCall, Outcome]:
-        """Each gateway-owned call and how it ended, in the model's order."""
-        results = iter(await self.scheduler.results())
-        outcomes: dict[RoundCall, Outcome] = {}
-        for call in self._running:
-            if call.fault is None:
-                outcomes[call] = next(results)
-            else:
-                outcomes[call] = call.fault
-                self._accumulator.finish_call(call, call.fault)
-        self._running = []
-        return outcomes
-
-    def _record(self, call: RoundCall, outcome: Outcome) -> int:
-        """Keep a call's hidden pair beside its public item; 1 for a suspended call."""
-        pair: list[Flat] = [] if call.resumed else [flat_call(call)]
-        if not isinstance(outcome, Suspended):
-            pair.append(flat_output(call, outcome))
-            if call.record is not None:
-                call.record.origin = Origin(model=pair)
-            return 0
-        for data in outcome.items:
-            self._accumulator.add_item(data, Origin(model=pair))
-            pair = []
-        entry = call.entry
-        tool = bytes(entry.handler.masked(entry.declaration)) if entry is not None else b"{}"
-        self._suspended.append(
-            SuspendedCall(call=call.call, tool=tool, awaits=outcome.awaits, state=outcome.state)
-        )
-        self._accumulator.flush()
-        return 1
 
     def _to_model(self, outcomes: dict[RoundCall, Outcome], refused: list[RoundCall]) -> None:
         """What the next round's model reads of this one: its items, then the outputs."""
@@ -363,6 +273,7 @@ class _Turn:
     async def _declare(self, tools: Sequence[Raw]) -> None:
         """Tools for the rounds to come."""
         self.state.declared += tools
+        so_far = [part.item() for part in self.state.output]
         self._plan = await prepare(
             self._request.tools(),
             self._engine.handlers,
@@ -370,7 +281,9 @@ class _Turn:
             self._engine.settings.max_tools,
             self.state.declared,
             surface=self._target.surface,
+            discovery=Discovery(self._discovery.owner, [*self._discovery.earlier, *so_far]),
         )
+        self._announce()
 
     # --- the beginning and the end
 
@@ -379,14 +292,19 @@ class _Turn:
             return
         self._begun = True
         self._sink.begin(self._notes)
-        if not self._sink.streams:
-            return
-        snapshot = self._current("in_progress")
         accumulator = self._accumulator
-        accumulator.put(ResponseEvent(-1, "response.created", snapshot))
-        accumulator.put(ResponseEvent(-1, "response.in_progress", snapshot))
-        # Not at once: what was read together with the head goes out in the same write.
-        asyncio.get_running_loop().call_soon(accumulator.flush)
+        if self._sink.streams:
+            snapshot = self._current("in_progress")
+            accumulator.put(ResponseEvent(-1, "response.created", snapshot))
+            accumulator.put(ResponseEvent(-1, "response.in_progress", snapshot))
+            # Not at once: what was read together with the head goes out in the same write.
+            asyncio.get_running_loop().call_soon(accumulator.flush)
+        self._announce()
+
+    def _announce(self) -> None:
+        """What was found out about the tools comes before what the model says."""
+        for announcement in self._plan.announced:
+            self._accumulator.announce(announcement)
 
     def _current(self, status: ResponseStatus) -> Snapshot:
         if self._snapshot is None:
@@ -443,7 +361,7 @@ class _Turn:
             return
         bare = snapshot.copy()
         bare.output = ()
-        continuation = Continuation(suspended=self._suspended, declared=self.state.declared)
+        continuation = Continuation(suspended=self.calls.suspended, declared=self.state.declared)
         continuation.set_names(self._names.table())
         self.state.output.sort(key=_by_index)
         commit = make_commit(
@@ -471,7 +389,7 @@ class _Turn:
 
     async def abandon(self) -> None:
         """The client has gone: what there is, is kept as cancelled."""
-        await self.stop_calls()
+        await self.calls.stop()
         if self._writing is not None:  # it was over but for the client's hearing of it
             await asyncio.wait([self._writing])
             if (fault := self._writing.exception()) is not None:

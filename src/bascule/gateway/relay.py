@@ -74,7 +74,7 @@ async def may_relay(engine: Engine, request: TurnRequest, target: Target) -> boo
         cache=engine.plans,
         surface=target.surface,
     )
-    return plan.is_verbatim
+    return plan is not None and plan.is_verbatim
 
 
 def _is_foreign(engine: Engine, target: Target, item: Item) -> bool:

@@ -113,7 +113,7 @@ class GatewayTool(ToolHandler[D], Generic[A, O, D]):
         slug, _, name = self.type.partition(":")
         return Identity(slug, name, self.type)
 
-    def owner(self, params: D) -> Ownership:
+    def owner(self, params: D, identity: Identity) -> Ownership:
         return gateway(self._executor, params, self.options)
 
     def flatten(self, item: Item, names: Ledger, param: str) -> Sequence[Flat]:

@@ -7,6 +7,7 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from bascule.protocols.responses.items import Item
+from bascule.toolkit.approval import Question
 from bascule.toolkit.names import Identity
 from bascule.toolkit.outcome import Call, Outcome
 from bascule.toolkit.projection import ItemWriter, Projection
@@ -23,6 +24,8 @@ class ExecutionContext(msgspec.Struct):
 
     response_id: str
     round: int
+    owner: str = ""
+    """Whose turn it is: a digest, empty without authentication."""
 
 
 class ToolExecutor(ABC, Generic[P]):
@@ -48,6 +51,10 @@ class ToolExecutor(ABC, Generic[P]):
     ) -> Outcome:
         """Go on with a call that was suspended, with the input items that it awaited, in order."""
         raise NotImplementedError(f"{type(self).__name__} suspends but cannot resume")
+
+    def ask(self, call: Call, identity: Identity, params: P) -> Question:
+        """What the client is asked before the call runs. Of a tool whose binding has a rule."""
+        raise NotImplementedError(f"{type(self).__name__} has a rule but asks nothing")
 
     def project(
         self, writer: ItemWriter, call: Call, identity: Identity, params: P

@@ -11,10 +11,12 @@ from msgspec import Raw
 from bascule.protocols.responses.items import Flat, Item, Passed
 from bascule.protocols.responses.request import ToolRef
 from bascule.protocols.upstream import ModelSurface
+from bascule.toolkit.approval import Answer
+from bascule.toolkit.discovery import Announcement, Discovery
 from bascule.toolkit.grammar import TextGrammar
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.options import ToolOptions
-from bascule.toolkit.outcome import Call
+from bascule.toolkit.outcome import Call, SuspendedCall
 from bascule.toolkit.ownership import CLIENT, Ownership
 from bascule.toolkit.projection import ItemWriter, Projection
 
@@ -67,15 +69,23 @@ class ToolHandler(ABC, Generic[P]):
     """Whether the types are this gateway's own: a server that runs all hosted tools by itself does
     not know them."""
     discovers: ClassVar[bool] = False
-    """Whether `discover` does something; such plans are not kept."""
+    """Whether `discover` and `announce` do something; such plans are not kept."""
 
     @abstractmethod
     def parse(self, declaration: Raw, param: str) -> P:
         """Validate; raises ApiError 400 with the path below `param`."""
 
-    async def discover(self, params: P) -> P:
-        """Ask others what the tool consists of."""
+    async def discover(self, params: P, discovery: Discovery) -> P:
+        """Ask others what the tool consists of. Declarations of one request are asked for together."""
         return params
+
+    def announce(self, params: P) -> Announcement | None:
+        """What the client is shown of what `discover` found."""
+        return None
+
+    def recall(self, params: P) -> None:
+        """The declaration comes from an earlier turn, without its secrets: a call that waited goes on,
+        and this request does not declare its tool. Raises ApiError 400 if it cannot go on so."""
 
     @abstractmethod
     def normalize(self, params: P) -> Sequence[Tool]:
@@ -89,8 +99,9 @@ class ToolHandler(ABC, Generic[P]):
         """The declaration as the response shows it."""
         return self.masked(declaration)
 
-    def owner(self, params: P) -> Ownership:
-        """Who executes the calls: the client, unless the handler says otherwise."""
+    def owner(self, params: P, identity: Identity) -> Ownership:
+        """Who executes the calls of one tool that `normalize` gave: the client, unless the handler
+        says otherwise."""
         return CLIENT
 
     def chosen(self, ref: ToolRef, identity: Identity) -> bool:
@@ -117,9 +128,26 @@ class ToolHandler(ABC, Generic[P]):
     async def aclose(self) -> None:
         """Let go of what it holds: the gateway stops."""
 
+    settles: ClassVar[bool] = False
+    """Whether `settle` does something."""
+
+    def settle(self, items: Sequence[tuple[Item, str]], names: Ledger) -> Sequence[SuspendedCall]:
+        """Items of this handler's types that an input has, with their places, before each is
+        flattened: what several of them say only together. May set `model` of some. Gives the calls
+        that wait, and were answered. Raises ApiError 400 below an item's place."""
+        return ()
+
     def answers(self, item: Item) -> str | None:
         """The key of what an input item answers, to match `Suspended.awaits`; None if nothing."""
         return None
+
+    def unanswered(self, key: str) -> str:
+        """What a client is told that leaves out an item which answers."""
+        return f"No tool output found for function call {key}."
+
+    def approval(self, item: Item, param: str) -> Answer:
+        """What an item says that answers a `Question`. Raises ApiError 400 below `param`."""
+        raise NotImplementedError(f"{type(self).__name__} asks but cannot read the answer")
 
 
 class Handlers:

@@ -15,6 +15,8 @@ class Call(msgspec.Struct, kw_only=True):
     name: str
     """The wire name."""
     arguments: str
+    approved_by: str | None = None
+    """The id of the question to which somebody said yes."""
 
 
 class Output(msgspec.Struct, kw_only=True):
@@ -50,7 +52,11 @@ class SuspendedCall(msgspec.Struct, kw_only=True):
     """A suspended call as it is stored with the response."""
 
     call: Call
-    tool: bytes
-    """The declaration that it was made under."""
+    tool: bytes = b"null"
+    """The declaration that it was made under, without its secrets; null where that is not known."""
+    type: str = ""
+    """The tool's type."""
     awaits: Sequence[str]
-    state: bytes
+    state: bytes = b"null"
+    approval: bool = False
+    """Whether it waits to be approved, not for what its executor has asked."""

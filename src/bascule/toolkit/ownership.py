@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
+from bascule.toolkit.approval import Rule
 from bascule.toolkit.executor import Policy, ToolExecutor
 from bascule.toolkit.options import NO_OPTIONS, ToolOptions
 
@@ -30,13 +31,20 @@ class Binding:
     policy: Policy
     timeout: float
     """Seconds, from when a call runs."""
+    rule: Rule | None = None
+    """Whether calls need an approval; without one all may run."""
 
 
-def bind(executor: ToolExecutor[P], params: P, options: ToolOptions = NO_OPTIONS) -> Binding:
+def bind(
+    executor: ToolExecutor[P],
+    params: P,
+    options: ToolOptions = NO_OPTIONS,
+    rule: Rule | None = None,
+) -> Binding:
     """Pair an executor with parameters of its type, under the operator's options, else the executor's
     own policy and timeout."""
     timeout = executor.timeout if options.timeout is None else options.timeout
-    return Binding(executor, params, _policy(executor.policy, options.parallel), timeout)
+    return Binding(executor, params, _policy(executor.policy, options.parallel), timeout, rule)
 
 
 def _policy(own: Policy, parallel: bool | None) -> Policy:
@@ -62,6 +70,11 @@ UNAVAILABLE = Ownership(Owner.GATEWAY)
 """The gateway would have to run the calls, and nothing here can."""
 
 
-def gateway(executor: ToolExecutor[P], params: P, options: ToolOptions = NO_OPTIONS) -> Ownership:
-    """The gateway runs the calls, as the operator's options of their type say."""
-    return Ownership(Owner.GATEWAY, bind(executor, params, options))
+def gateway(
+    executor: ToolExecutor[P],
+    params: P,
+    options: ToolOptions = NO_OPTIONS,
+    rule: Rule | None = None,
+) -> Ownership:
+    """The gateway runs the calls, as the operator's options of their type say, and the rule permits."""
+    return Ownership(Owner.GATEWAY, bind(executor, params, options, rule))

@@ -11,6 +11,7 @@ from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.function import FunctionSpec, Offered, WireChoice
 from bascule.protocols.responses.request import ToolChoice, ToolRef
 from bascule.toolkit.arguments import ArgumentSchemas
+from bascule.toolkit.discovery import Announcement
 from bascule.toolkit.names import DEFAULT_NAMESPACE, Identity, Ledger
 from bascule.toolkit.ownership import UPSTREAM, Owner, Ownership
 from bascule.toolkit.registry import ToolEntry, ToolRegistry
@@ -56,6 +57,8 @@ class ToolPlan:
     """What the client is to be told of the declarations."""
     strict: tuple[str, ...] = ()
     """JSON paths of `strict` where it is true, which not every server understands."""
+    announced: tuple[Announcement, ...] = ()
+    """What the client is shown of what was found out about the tools."""
     _encoded: dict[object, bytes] = field(default_factory=dict[object, bytes])
 
     @cached_property

@@ -1,7 +1,9 @@
 """Stages 1 to 4: declarations become a plan, which is the model's functions and the registry."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
@@ -13,6 +15,7 @@ from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.function import FunctionSpec, Offered
 from bascule.protocols.upstream import CHAT_SURFACE, ModelSurface
 from bascule.toolkit.arguments import ArgumentSchemas
+from bascule.toolkit.discovery import ALONE, Announcement, Discovery
 from bascule.toolkit.handler import Handlers, Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.ownership import Owner
@@ -53,6 +56,7 @@ def parse(
 ) -> list[_Stage]:
     """Stage 1. Raises ApiError 400 that names the declaration at fault."""
     parsed: list[_Stage] = []
+    labels: set[str] = set()
     for i, declaration in enumerate(declarations):
         place = f"{param}[{i}]"
         head = json.field(_type, declaration, place)
@@ -63,6 +67,14 @@ def parse(
             shown = declaration if handler is None else handler.masked(declaration)
             parsed.append(NativeTool(head.type, head.name, head.server_label, declaration, shown))
             continue
+        if head.server_label is not None:
+            if head.server_label in labels:
+                raise invalid(
+                    f"Two servers have the label '{head.server_label}'.",
+                    f"{place}.server_label",
+                    "duplicate_server_label",
+                )
+            labels.add(head.server_label)
         if handler is None:
             raise invalid(
                 f"Invalid value: '{head.type}'. This server does not support tools of this type.",
@@ -81,27 +93,62 @@ async def prepare(
     limit: int,
     later: Sequence[Raw] = (),
     surface: ModelSurface = CHAT_SURFACE,
+    discovery: Discovery = ALONE,
 ) -> ToolPlan:
     """All four stages. New names are assigned in `names`. Raises ApiError 400.
 
     `later` are declarations that came after the list: one that is there already replaces it.
     """
-    first = await _discovered(parse(declarations, handlers, surface))
-    second = await _discovered(parse(later, handlers, surface, "declared"))
+    first = parse(declarations, handlers, surface)
+    second = parse(later, handlers, surface, "declared")
+    if _discovers(first) or _discovers(second):
+        found = await _discovered([*first, *second], discovery)
+        first, second = found[: len(first)], found[len(first) :]
     return _register(first, second, names, limit, surface)
 
 
-async def _discovered(parsed: Sequence[_Stage]) -> list[_Stage]:
-    """Stage 2."""
-    found: list[_Stage] = []
+async def recalled(
+    declaration: Raw, handlers: Handlers, names: Ledger, discovery: Discovery
+) -> ToolPlan:
+    """The plan for a tool that an earlier turn declared, and this one does not: a call of it goes on.
+    Raises ApiError 400 where it cannot."""
+    parsed = parse([declaration], handlers, CHAT_SURFACE)
     for stage in parsed:
-        if isinstance(stage, _Parsed) and stage.handler.discovers:
-            with_more = await _awaited(
-                stage.type, stage.param, stage.handler.discover(stage.params)
-            )
-            stage = _Parsed(stage.declaration, stage.type, stage.handler, with_more, stage.param)
-        found.append(stage)
-    return found
+        if isinstance(stage, _Parsed):
+            _guarded(stage.type, "tools", stage.handler.recall, stage.params)
+    return _register(await _discovered(parsed, discovery), (), names, 1 << 30, CHAT_SURFACE)
+
+
+def _discovers(parsed: Iterable[_Stage]) -> bool:
+    return any(isinstance(stage, _Parsed) and stage.handler.discovers for stage in parsed)
+
+
+async def _discovered(parsed: Sequence[_Stage], discovery: Discovery) -> list[_Stage]:
+    """Stage 2: all at once; one that fails leaves nothing of the others running."""
+    async with _together() as group:
+        asked = [
+            group.create_task(_with_more(stage, discovery))
+            if isinstance(stage, _Parsed) and stage.handler.discovers
+            else stage
+            for stage in parsed
+        ]
+    return [stage.result() if isinstance(stage, asyncio.Task) else stage for stage in asked]
+
+
+@asynccontextmanager
+async def _together() -> AsyncGenerator[asyncio.TaskGroup]:
+    """A group of tasks, of whose faults the first one counts."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except ExceptionGroup as e:
+        raise e.exceptions[0] from None
+
+
+async def _with_more(stage: _Parsed, discovery: Discovery) -> _Parsed:
+    discover = stage.handler.discover(stage.params, discovery)
+    params = await _awaited(stage.type, stage.param, discover)
+    return replace(stage, params=params)
 
 
 def _normalized(stage: _Parsed) -> Sequence[Tool]:
@@ -178,7 +225,16 @@ def _register(
         ignored=tuple(ignored),
         strict=tuple(strict),
         warnings=tuple(warnings),
+        announced=tuple(_announced((*first, *later))),
     )
+
+
+def _announced(stages: Iterable[_Stage]) -> Iterator[Announcement]:
+    for stage in stages:
+        if isinstance(stage, _Parsed) and stage.handler.discovers:
+            found = _guarded(stage.type, stage.param, stage.handler.announce, stage.params)
+            if found is not None:
+                yield found
 
 
 def _found(
@@ -222,7 +278,9 @@ def _name(kept: Iterable[NativeTool | tuple[_Parsed, Tool]], names: Ledger) -> N
 
 
 def _entry(parsed: _Parsed, tool: Tool, names: Ledger) -> ToolEntry:
-    ownership = _guarded(parsed.type, parsed.param, parsed.handler.owner, parsed.params)
+    ownership = _guarded(
+        parsed.type, parsed.param, parsed.handler.owner, parsed.params, tool.identity
+    )
     runs = ownership.owner is not Owner.GATEWAY or ownership.binding is not None
     return ToolEntry(
         tool.identity,
@@ -277,20 +335,26 @@ async def plan_tools(
     max_tools: int,
     cache: PlanCache,
     surface: ModelSurface,
-) -> ToolPlan:
+    discovery: Discovery | None = None,
+) -> ToolPlan | None:
     """The plan for a request's tools, from the cache where it fits the names of the chain.
 
     `source` is the list's own bytes, `split` cuts it into declarations where that is needed. New
-    names are assigned in `names`.
+    names are assigned in `names`. Without a `discovery` nobody is asked anything: None for tools that
+    somebody would have to be asked for.
     """
     if not source:
         return EMPTY
     plan = cache.get(surface, source)
     if plan is None:
-        fresh = Ledger(name_limit)
-        plan = await prepare(split(), handlers, fresh, max_tools, surface=surface)
-        if not any(entry.handler.discovers for entry in plan.registry):
-            cache.put(surface, source, plan)
+        parsed = parse(split(), handlers, surface)
+        if _discovers(parsed):
+            if discovery is None:
+                return None
+            found = await _discovered(parsed, discovery)
+            return _register(found, (), names, max_tools, surface)
+        plan = _register(parsed, (), Ledger(name_limit), max_tools, surface)
+        cache.put(surface, source, plan)
     if names.agrees(plan.names):
         names.adopt(plan.names)
         return plan

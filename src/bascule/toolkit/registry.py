@@ -34,9 +34,19 @@ class ToolEntry:
     grammar: TextGrammar | None = None
     """What the one text that it is called with has to match."""
 
+    @property
+    def shown_identity(self) -> Identity:
+        """With the namespace in the client's own words."""
+        return self.identity._replace(namespace=self.shown_namespace)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is known only of a complete call whether it may run."""
+        return self.ownership.binding is not None and self.ownership.binding.rule is not None
+
     def project(self, writer: ItemWriter, call: Call) -> Projection | None:
         """How a call of it is shown; None for a plain function call."""
-        shown = self.identity._replace(namespace=self.shown_namespace)
+        shown = self.shown_identity
         binding = self.ownership.binding
         if binding is not None:
             return binding.executor.project(writer, call, shown, binding.params)

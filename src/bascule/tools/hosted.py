@@ -30,5 +30,5 @@ class HostedHandler(ToolHandler[P]):
     def normalize(self, params: P) -> Sequence[Tool]:
         return [Tool(Identity(None, self.kind, self.kind))]
 
-    def owner(self, params: P) -> Ownership:
+    def owner(self, params: P, identity: Identity) -> Ownership:
         return UNAVAILABLE

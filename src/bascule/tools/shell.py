@@ -112,7 +112,7 @@ class ShellHandler(ToolHandler[ShellParams]):
             )
         ]
 
-    def owner(self, params: ShellParams) -> Ownership:
+    def owner(self, params: ShellParams, identity: Identity) -> Ownership:
         local = params.environment is None or isinstance(params.environment, LocalEnvironment)
         return CLIENT if local else UNAVAILABLE
 
