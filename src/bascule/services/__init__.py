@@ -1,0 +1,1 @@
+"""Outside things that tools use."""
