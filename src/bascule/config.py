@@ -81,6 +81,10 @@ class StateSection(_Section, frozen=True):
 class SecuritySection(_Section, frozen=True):
     keys: tuple[Secret, ...] = ()
     """Sealing keys, 32 bytes in base64 or hexadecimal: the first seals, all open."""
+    allow_hosts: tuple[str, ...] = ()
+    """Hosts that URLs from requests may lead to, whatever address they have, on any port."""
+    allow_networks: tuple[str, ...] = ()
+    """Networks that they may lead to besides public addresses, such as `10.1.0.0/16`."""
 
 
 class LimitsSection(_Section, frozen=True):
@@ -134,6 +138,47 @@ class ModelSection(_Section, frozen=True):
     flags: dict[str, Any] = {}
 
 
+class McpToolFilter(_Section, frozen=True):
+    """Tools of these names, those that only read (or only those that do not), or both."""
+
+    tool_names: tuple[str, ...] | None = None
+    read_only: bool | None = None
+
+
+class McpApprovals(_Section, frozen=True):
+    """Calls of which tools always need an approval, and of which never."""
+
+    always: McpToolFilter | None = None
+    never: McpToolFilter | None = None
+
+
+class McpOAuth(_Section, frozen=True):
+    """OAuth client credentials."""
+
+    client_id: str
+    client_secret: Secret
+    issuer: str
+    """The authorization server that knows the client."""
+    scopes: str | None = None
+
+
+class McpServerSection(_Section, frozen=True):
+    """A server of the operator's, which requests name by its label: a URL or a command."""
+
+    label: str
+    url: str | None = None
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, Secret] = {}
+    headers: dict[str, Secret] = {}
+    oauth: McpOAuth | None = None
+    allowed_tools: tuple[str, ...] | McpToolFilter | None = None
+    require_approval: Literal["always", "never"] | McpApprovals | None = None
+    """The stricter of this and what a request says counts."""
+    timeout: Seconds | None = None
+    """Seconds of a call without a sign of life; by default that of `[tools.mcp]`."""
+
+
 class ToolsSection(_Section, frozen=True):
     max_rounds: Positive = 10
     max_concurrent_calls: Positive = 5
@@ -157,6 +202,7 @@ class Config(_Section, frozen=True):
     upstreams: tuple[UpstreamSection, ...] = ()
     models: tuple[ModelSection, ...] = ()
     tools: ToolsSection = ToolsSection()
+    mcp_servers: tuple[McpServerSection, ...] = ()
 
 
 def find_file() -> Path | None:
@@ -258,8 +304,28 @@ def _check(config: Config) -> None:
         if model.upstream not in names:
             raise ConfigError(f"models[{i}].upstream: there is no upstream '{model.upstream}'")
     _check_names(config.models)
+    _check_mcp_servers(config.mcp_servers)
     if sum(model.default for model in config.models) > 1:
         raise ConfigError("models: more than one is the default")
+
+
+def _check_mcp_servers(servers: tuple[McpServerSection, ...]) -> None:
+    labels = [server.label for server in servers]
+    for i, server in enumerate(servers):
+        place = f"mcp_servers[{i}]"
+        if not server.label or server.label in labels[:i]:
+            what = "is used twice" if server.label else "must not be empty"
+            raise ConfigError(f"{place}.label: '{server.label}' {what}")
+        if (server.url is None) == (server.command is None):
+            raise ConfigError(f"{place}: it needs either a url or a command")
+        if server.url is not None and not server.url.startswith(("http://", "https://")):
+            raise ConfigError(f"{place}.url: it must begin with http:// or https://")
+        for key in ("args", "env"):
+            if server.url is not None and getattr(server, key):
+                raise ConfigError(f"{place}.{key}: it belongs to a command")
+        for key in ("headers", "oauth"):
+            if server.command is not None and getattr(server, key):
+                raise ConfigError(f"{place}.{key}: it belongs to a url")
 
 
 def is_glob(name: str) -> bool:

@@ -160,6 +160,10 @@ async def test_tools(row: Capability) -> None:
         case "tolerated":
             assert "tools" not in sent[0]
             assert ignored(answer) == ["tools[0]"]
+        case "translated" if row.name == "mcp":
+            # Nobody can be asked for the functions here; tests/tools/test_mcp.py has a server.
+            assert "tools" not in sent[0]
+            assert answer.response["output"][0]["type"] == "mcp_list_tools"
         case "translated":
             (tool,) = sent[0]["tools"]
             assert (tool["type"], tool["name"]) == ("function", WIRE.get(row.name, row.name))

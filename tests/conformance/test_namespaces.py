@@ -322,7 +322,6 @@ async def test_a_function_that_bears_a_hosted_tools_name_keeps_it() -> None:
         ("required", 200),
         ({"type": "web_search"}, 400),
         ({"type": "web_search_preview"}, 400),
-        ({"type": "mcp", "server_label": "docs"}, 400),
         ({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]}, 200),
         ({"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]}, 400),
     ],
@@ -330,8 +329,7 @@ async def test_a_function_that_bears_a_hosted_tools_name_keeps_it() -> None:
 async def test_a_hosted_tool_that_nothing_here_runs_cannot_be_forced(
     choice: Any, status: int
 ) -> None:
-    mcp = {"type": "mcp", "server_label": "docs", "server_url": "https://docs.example/mcp"}
-    tools = [{"type": "web_search"}, mcp, WEATHER]
+    tools = [{"type": "web_search"}, {"type": "image_generation"}, WEATHER]
     async with gateway(Reply(Call("get_weather", {}))) as (api, model):
         answer = await api.create(tools=tools, tool_choice=choice)
         assert bool(model.chats) == (status == 200)

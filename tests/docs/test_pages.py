@@ -27,6 +27,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "[[upstreams]]": config.UpstreamSection,
     "[[models]]": config.ModelSection,
     "[tools]": config.ToolsSection,
+    "[[mcp_servers]]": config.McpServerSection,
 }
 
 

@@ -51,9 +51,11 @@ OUTPUT: dict[str, list[str]] = {
     "local_shell": ["local_shell_call"],
     "apply_patch": ["apply_patch_call"],
     "computer_use_preview": ["computer_call"],
+    "mcp": ["mcp_list_tools", "message"],
     "acme:weather": ["acme:weather_call", "message"],
 }
 """What comes back for a declared type; a message for what the model is not told of."""
+MCP = "https://10.0.0.1/mcp"
 
 
 def answers(request: Request) -> Reply:
@@ -79,7 +81,7 @@ def _example() -> Any:
 @pytest.fixture(scope="module")
 async def api(anyio_backend: str) -> AsyncIterator[Api]:
     def adjust(gateway: Gateway) -> None:
-        gateway.engine.handlers = all_handlers({}, [_example()])
+        gateway.engine.handlers = all_handlers(plugins=[_example()])
 
     async with ModelServer(answers) as model, serving(model.url, adjust=adjust) as api:
         yield api
@@ -88,7 +90,9 @@ async def api(anyio_backend: str) -> AsyncIterator[Api]:
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("section", "request_"), REQUESTS)
 async def test_the_request_works(api: Api, section: str, request_: Json, stream: bool) -> None:
-    fields: Json = {**request_, "model": "mock-model", "stream": stream}
+    # The server of the example is nowhere; nothing is looked up here.
+    tools = [{**t, "server_url": MCP} if t["type"] == "mcp" else t for t in request_["tools"]]
+    fields: Json = {**request_, "tools": tools, "model": "mock-model", "stream": stream}
     answer = await api.create(**fields)
     if "programmatic" in section:
         assert (answer.status, answer.error["param"]) == (400, "tools[0].type")

@@ -29,12 +29,15 @@ class GatewayCalls:
         accumulator: Accumulator,
         observed: TurnObserver,
         maximum: int | None,
+        *,
+        images: bool,
     ) -> None:
-        """`maximum` is the request's `max_tool_calls`."""
+        """`maximum` is the request's `max_tool_calls`; `images` says whether the model takes them."""
         self._settings = settings
         self._state = state
         self._accumulator = accumulator
         self._observed = observed
+        self._images = images
         self._limit = CallLimit(maximum)
         self._scheduler: Scheduler | None = None
         self._running: list[RoundCall] = []
@@ -111,7 +114,8 @@ class GatewayCalls:
         self.scheduler.start(call, entry.identity.kind, binding, run, shown)
 
     def _context(self) -> ExecutionContext:
-        return ExecutionContext(self._state.response_id, self._state.round, self._state.owner)
+        state = self._state
+        return ExecutionContext(state.response_id, state.round, state.owner, self._images)
 
     def _show(self, call: RoundCall, outcome: Outcome) -> None:
         if not isinstance(outcome, Suspended):

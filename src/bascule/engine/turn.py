@@ -119,7 +119,12 @@ class _Turn:
             model=target.model,
         )
         self.calls = GatewayCalls(
-            engine.settings, self.state, self._accumulator, observed, request.max_tool_calls
+            engine.settings,
+            self.state,
+            self._accumulator,
+            observed,
+            request.max_tool_calls,
+            images=target.flags.image_input,
         )
         self._discovery = ALONE
         self._chain = NO_CHAIN

@@ -200,6 +200,17 @@ SCHEMAS: Final[dict[str, Json]] = {
         {
             "status": {"enum": ["ready", "unavailable", "draining"]},
             "missing": {"type": "array", "items": STRING},
+        },
+        tools={"type": "array", "items": ref("ToolHealth")},
+    ),
+    "ToolHealth": _object(
+        {
+            "name": STRING,
+            "state": {"enum": ["connected", "connecting", "backing_off", "closed"]},
+            "error": _null_or(STRING),
+            "calls": {"type": "integer"},
+            "failures": {"type": "integer"},
+            "connects": {"type": "integer"},
         }
     ),
     "Root": _object({"name": {"const": "bascule"}}),

@@ -22,6 +22,7 @@ from bascule.engine.engine import Engine, EngineSettings
 from bascule.engine.seal import Sealer
 from bascule.gateway.app import Gateway
 from bascule.gateway.push import PushProtocol
+from bascule.gateway.tool_health import ToolHealth
 from bascule.plugin.loading import Plugin, load_plugins
 from bascule.state.retention import Retention
 from bascule.state.sql import check_url, open_store
@@ -73,7 +74,7 @@ def check(config: Config, client: UpstreamClient) -> Router:
 
 def _checked(config: Config, client: UpstreamClient) -> tuple[Router, Handlers, list[Plugin]]:
     plugins = load_plugins(config.tools.modules)
-    handlers = all_handlers(config.tools.by_type, [plugin.tool for plugin in plugins])
+    handlers = all_handlers(config, [plugin.tool for plugin in plugins])
     try:
         check_url(state_url(config))
     except ValueError as e:
@@ -105,6 +106,8 @@ async def build(config: Config, client: UpstreamClient) -> Gateway:
         observer=make_observer(config),
     )
 
+    if engine.observer.metrics is not None:
+        engine.observer.metrics.registry.register(ToolHealth(handlers))
     retention = Retention(store, config.state.retention_days)
 
     async def close() -> None:
@@ -139,6 +142,9 @@ def make_observer(config: Config) -> Observer:
 
 def _secrets(config: Config) -> list[str]:
     keys = [upstream.api_key for upstream in config.upstreams]
+    for server in config.mcp_servers:
+        keys += [*server.env.values(), *server.headers.values()]
+        keys += [server.oauth.client_secret] if server.oauth is not None else []
     known = [*config.server.api_keys, *config.security.keys, *keys, config.telemetry.metrics_key]
     return [key.reveal() for key in known if key is not None and key.reveal() != "client"]
 

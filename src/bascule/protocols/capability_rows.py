@@ -286,6 +286,13 @@ _TOOLS: Final = (
     ),
     _row(
         "tool",
+        "mcp",
+        _TRANSLATED,
+        Support("honoured", where="`hosted_tools` has it", otherwise="translated"),
+        "A function for each of the server's tools; executed by the gateway.",
+    ),
+    _row(
+        "tool",
         "tool_search",
         _REFUSED,
         note="Only servers that know the type can search; declare the tools themselves.",
@@ -301,7 +308,7 @@ _TOOLS: Final = (
         for name in (
             *("web_search", "web_search_2025_08_26"),
             *("web_search_preview", "web_search_preview_2025_03_11"),
-            *("file_search", "code_interpreter", "mcp", "image_generation"),
+            *("file_search", "code_interpreter", "image_generation"),
         )
     ),
     *(

@@ -26,6 +26,8 @@ class ExecutionContext(msgspec.Struct):
     round: int
     owner: str = ""
     """Whose turn it is: a digest, empty without authentication."""
+    images: bool = True
+    """Whether the model can look at images in a result."""
 
 
 class ToolExecutor(ABC, Generic[P]):

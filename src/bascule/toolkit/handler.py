@@ -50,6 +50,19 @@ class Tool(msgspec.Struct, frozen=True):
     """Members that the declaration adds to the items of its calls."""
 
 
+class Health(msgspec.Struct):
+    """How somebody outside does that a tool type depends on."""
+
+    name: str
+    state: str
+    """`connected`, `connecting`, `backing_off` or `closed`."""
+    error: str | None = None
+    """Why it could not be reached the last time."""
+    calls: int = 0
+    failures: int = 0
+    connects: int = 0
+
+
 class ToolHandler(ABC, Generic[P]):
     """One declared type. Stages: parse, discover, normalize, then flatten and restore per item."""
 
@@ -65,6 +78,9 @@ class ToolHandler(ABC, Generic[P]):
     option_type: ClassVar[type[ToolOptions] | None] = None
     """What `[tools.TYPE]` may hold. A class that has some is made with them, `Handler(options)`;
     types that the gateway never runs have none."""
+    takes_config: ClassVar[bool] = False
+    """Whether the class is made with the whole configuration besides, `Handler(options, config)`: what
+    is said of it stands in several places."""
     ours: ClassVar[bool] = False
     """Whether the types are this gateway's own: a server that runs all hosted tools by itself does
     not know them."""
@@ -128,6 +144,10 @@ class ToolHandler(ABC, Generic[P]):
     async def aclose(self) -> None:
         """Let go of what it holds: the gateway stops."""
 
+    def health(self) -> Sequence[Health]:
+        """How those do that it depends on: who watches the gateway is told."""
+        return ()
+
     settles: ClassVar[bool] = False
     """Whether `settle` does something."""
 
@@ -172,6 +192,11 @@ class Handlers:
                 await handler.aclose()
             except Exception as e:  # noqa: BLE001 -- it may be somebody's plugin
                 _log.error("a tool type did not close", handler=type(handler).__name__, exc_info=e)
+
+    def health(self) -> list[Health]:
+        """How the outside things of all types do."""
+        unique = {id(handler): handler for handler in self._by_type.values()}
+        return [health for handler in unique.values() for health in handler.health()]
 
     def for_type(self, type_: str) -> "ToolHandler[object] | None":
         return self._by_type.get(type_)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from bascule.config import ConfigError, read_table
+from bascule.config import Config, ConfigError, read_table
 
 if TYPE_CHECKING:
     from bascule.toolkit.handler import ToolHandler
@@ -26,10 +26,13 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 NO_OPTIONS = ToolOptions()
+DEFAULTS = Config()
 
 
 def make_handlers(
-    sources: "Sequence[ToolHandler[Any] | type[ToolHandler[Any]]]", sections: Mapping[str, Section]
+    sources: "Sequence[ToolHandler[Any] | type[ToolHandler[Any]]]",
+    sections: Mapping[str, Section],
+    config: Config = DEFAULTS,
 ) -> "list[ToolHandler[Any]]":
     """Handlers; those given as classes are made with the options of their type.
 
@@ -48,13 +51,16 @@ def make_handlers(
             )
         places[at] = name
     return [
-        _made(source, places.get(i, ""), sections.get(places.get(i, ""), {}))
+        _made(source, places.get(i, ""), sections.get(places.get(i, ""), {}), config)
         for i, source in enumerate(sources)
     ]
 
 
 def _made(
-    source: "ToolHandler[Any] | type[ToolHandler[Any]]", name: str, section: Section
+    source: "ToolHandler[Any] | type[ToolHandler[Any]]",
+    name: str,
+    section: Section,
+    config: Config,
 ) -> "ToolHandler[Any]":
     if source.option_type is None:
         if section:
@@ -67,8 +73,9 @@ def _made(
         raise TypeError(f"{type(source).__name__} has options, so its class must be given")
     place = f"tools.{name or min(source.types)}"
     options = read_table(source.option_type, section, place)
+    arguments = (options, config) if source.takes_config else (options,)
     try:
-        return source(options)  # pyright: ignore[reportCallIssue] -- as `option_type` says
+        return source(*arguments)  # pyright: ignore[reportCallIssue] -- as `option_type` says
     except ConfigError:
         raise
     except Exception as e:

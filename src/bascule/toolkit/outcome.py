@@ -33,6 +33,8 @@ class Failed(msgspec.Struct, kw_only=True):
 
     message: str
     code: str = "tool_error"
+    public: bytes = b"null"
+    """JSON that the item's projection may show as its error; the model does not see it."""
 
 
 class Suspended(msgspec.Struct, kw_only=True):

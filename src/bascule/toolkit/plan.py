@@ -145,6 +145,8 @@ def _chosen(registry: ToolRegistry, ref: ToolRef) -> list[ToolEntry]:
     if exact or ref.name is None or ref.namespace is not None:
         return exact
     near = [entry for entry in of_type if ref.name in _other_names(entry.identity)]
+    if not near and ref.type == "function":  # clients know what was discovered as functions, too
+        near = [e for e in registry if e.handler.discovers and ref.name in _other_names(e.identity)]
     if len(near) > 1:
         candidates = ", ".join(f"'{_dotted(entry.identity)}'" for entry in near)
         raise invalid(f"Tool choice '{ref.name}' could be any of {candidates}.", "tool_choice")

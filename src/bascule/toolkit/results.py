@@ -39,8 +39,11 @@ def kept(outcome: object, max_bytes: int) -> Outcome:
         _must_be(str, "message", outcome.message)
         _must_be(str, "code", outcome.code)
         message, code = _cut(_sound(outcome.message), max_bytes), _sound(outcome.code)
-        same = message is outcome.message and code is outcome.code
-        return outcome if same else Failed(message=message, code=code)
+        if outcome.public != b"null":
+            _must_be_json("public", outcome.public)
+        public = _on_one_line(outcome.public) if len(outcome.public) <= max_bytes else b"null"
+        same = message is outcome.message and code is outcome.code and public is outcome.public
+        return outcome if same else Failed(message=message, code=code, public=public)
     if isinstance(outcome, Suspended):
         return _suspended(outcome, max_bytes)
     raise WrongResult(f"{type(outcome).__name__} is no outcome")

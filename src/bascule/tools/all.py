@@ -1,10 +1,11 @@
 """The tool types of the gateway, a line each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from bascule.config import Config
 from bascule.toolkit.handler import Handlers, ToolHandler
-from bascule.toolkit.options import Section, make_handlers
+from bascule.toolkit.options import DEFAULTS, make_handlers
 from bascule.tools.agent_message import AgentMessageHandler
 from bascule.tools.apply_patch import ApplyPatchHandler
 from bascule.tools.code_interpreter import CodeInterpreterHandler
@@ -30,7 +31,7 @@ HANDLERS: list[ToolHandler[Any] | type[ToolHandler[Any]]] = [
     FileSearchHandler(),
     CodeInterpreterHandler(),
     ImageGenerationHandler(),
-    McpHandler(),
+    McpHandler,
     ShellHandler(),
     ApplyPatchHandler(),
     LocalShellHandler(),
@@ -44,8 +45,8 @@ HANDLERS: list[ToolHandler[Any] | type[ToolHandler[Any]]] = [
 
 
 def all_handlers(
-    sections: Mapping[str, Section] | None = None,
+    config: Config = DEFAULTS,
     plugins: Sequence[ToolHandler[Any] | type[ToolHandler[Any]]] = (),
 ) -> Handlers:
-    """The types above and those of plugins, under the options of `[tools.TYPE]`. Raises ConfigError."""
-    return Handlers(make_handlers([*HANDLERS, *plugins], sections or {}))
+    """The types above and those of plugins, as the configuration says. Raises ConfigError."""
+    return Handlers(make_handlers([*HANDLERS, *plugins], config.tools.by_type, config))

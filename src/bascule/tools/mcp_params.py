@@ -1,5 +1,6 @@
 """What an `mcp` declaration says: which server, which of its tools, and which calls need an approval."""
 
+from collections.abc import Container
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -49,16 +50,19 @@ _decode = json.decoder(McpParams)
 _redact = Redactor().text
 
 
-def read_mcp(declaration: Raw, param: str) -> McpParams:
-    """Raises ApiError 400 with the path below `param`."""
+def read_mcp(declaration: Raw, param: str, labels: Container[str]) -> McpParams:
+    """`labels` are those of configured servers, which need nothing else. Raises ApiError 400 with the
+    path below `param`."""
     params = declared(_decode, declaration, param)
     if not params.server_label:
         raise _empty(f"{param}.server_label")
     given = [name for name in _WHERE if getattr(params, name) is not None]
     if not given:
+        if params.server_label in labels:
+            return params
         raise invalid(
             f"Missing required parameter: '{param}.server_url'. An MCP server needs one of "
-            f"{', '.join(_WHERE)}.",
+            f"{', '.join(_WHERE)}, or the label of one that this server knows.",
             f"{param}.server_url",
             "missing_required_parameter",
         )
@@ -73,6 +77,12 @@ def read_mcp(declaration: Raw, param: str) -> McpParams:
         raise _empty(f"{param}.{given[0]}")
     if params.server_url is not None:
         _check_url(params.server_url, f"{param}.server_url")
+    if params.tunnel_id is not None:
+        raise invalid(
+            "This server has no tunnels: name the MCP server by 'server_url'.",
+            f"{param}.tunnel_id",
+            "unsupported_parameter",
+        )
     return params
 
 

@@ -107,7 +107,7 @@ async def test_a_server_that_dies_fails_its_calls(how: str) -> None:
             await call(pool, server, "die")
         with pytest.raises(McpError):
             await asyncio.wait_for(waiting, LIMIT)
-        assert died.value.type == "mcp_error"
+        assert died.value.type == "protocol_error"
         if how == "stdio":  # it begins anew
             assert not (await call(pool, server, "query_papers", topic="again")).is_error
             assert [h.connects for h in pool.health()] == [2]
@@ -169,6 +169,7 @@ async def test_credentials_and_owners_have_connections_of_their_own() -> None:
 @pytest.mark.anyio
 @pytest.mark.requirement("mcp:unreachable")
 async def test_servers_that_cannot_be_reached() -> None:
+    others = set(_children())
     async with pooling() as pool, pooling(allow=False) as strict:
         refused = McpServer(label="a", url="http://127.0.0.1:1/mcp")
         with pytest.raises(McpError, match="cannot be reached"):
@@ -188,7 +189,7 @@ async def test_servers_that_cannot_be_reached() -> None:
         with pytest.raises(McpError, match=r"did not answer in 0\.3 s"):
             await pool.tools(hanging)
         assert time.monotonic() - before < 0.2
-    assert _children() == []
+    assert set(_children()) <= others
 
 
 def _children() -> list[str]:

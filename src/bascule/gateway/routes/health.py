@@ -27,7 +27,9 @@ async def ready(request: Request) -> Response:
     if not await gateway.catalog.reachable():
         missing.append("upstreams")
     status = "unavailable" if missing else "ready"
-    body = json.encode({"status": status, "missing": missing})
+    # What tools depend on is told, and no reason to take the gateway out of service.
+    tools = gateway.engine.handlers.health()
+    body = json.encode({"status": status, "missing": missing, "tools": tools})
     return json_answer(body, 503 if missing else 200)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -18,7 +19,6 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from bascule import __version__
 from bascule.services.egress import Guard
 from bascule.services.mcp.content import Content, McpResult, McpTool, content_of, result_of, tool_of
 from bascule.services.mcp.errors import McpError, closed, timed_out, translated
@@ -119,7 +119,7 @@ class Connection:
         client = Client(
             transport,
             cache=None,
-            client_info=Implementation(name="bascule", version=__version__),
+            client_info=Implementation(name="bascule", version=version("bascule")),
             message_handler=self._notified,
             logging_callback=self._logged,
             elicitation_callback=_decline,
@@ -205,7 +205,7 @@ class Connection:
             tools += [tool_of(tool) for tool in page.tools]
             if len(tools) > MAX_TOOLS:
                 raise McpError(
-                    "mcp_error",
+                    "protocol_error",
                     "too_many_tools",
                     f"The MCP server has more than {MAX_TOOLS} tools.",
                 )
@@ -214,10 +214,10 @@ class Connection:
                 return tools, await self._has_resources(seconds)
             if cursor in seen:
                 told = "The MCP server's list of tools goes round in a circle."
-                raise McpError("mcp_error", "repeated_cursor", told)
+                raise McpError("protocol_error", "repeated_cursor", told)
             seen.add(cursor)
         told = f"The MCP server's list of tools has more than {MAX_PAGES} pages."
-        raise McpError("mcp_error", "too_many_pages", told)
+        raise McpError("protocol_error", "too_many_pages", told)
 
     async def _has_resources(self, seconds: float) -> bool:
         if self._client is None or self._client.server_capabilities.resources is None:

@@ -5,20 +5,22 @@ from typing import Any, cast
 
 import httpx2
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT
 from pydantic import ValidationError
 
 from bascule.services.egress import EgressError
 
 _WORDS = 1000
 """Signs of a server's own message that are passed on."""
+_CODES = {"timeout": REQUEST_TIMEOUT, "connection_closed": CONNECTION_CLOSED}
+"""JSON-RPC codes of what failed on this side."""
 _LIMIT = re.compile(r"exceeded the \d+ byte limit|has more than \d+ bytes")
 """What the SDK and the capped transport say of an answer that was cut."""
 
 
 class McpError(Exception):
-    """`type` is `http_error` with the HTTP status as its code, `protocol_error` with a JSON-RPC code,
-    or `mcp_error` with a word; the message names no address and no credentials."""
+    """`code` is the HTTP status or the JSON-RPC code of a server's own error, else a word; the message
+    names no address and no credentials."""
 
     loggable = True
 
@@ -32,15 +34,16 @@ class McpError(Exception):
 
     def shown(self) -> dict[str, Any]:
         """The error object of an item, as recorded at OpenAI."""
-        return {"type": self.type, "code": self.code, "message": self.message}
+        code = self.code if isinstance(self.code, int) else _CODES.get(self.code, INTERNAL_ERROR)
+        return {"type": self.type, "code": code, "message": self.message}
 
 
 def timed_out(what: str, seconds: float) -> McpError:
-    return McpError("mcp_error", "timeout", f"The MCP server did not {what} in {seconds:g} s.")
+    return McpError("protocol_error", "timeout", f"The MCP server did not {what} in {seconds:g} s.")
 
 
 def closed(why: str = "The connection to the MCP server was lost.") -> McpError:
-    return McpError("mcp_error", "connection_closed", why, lost=True)
+    return McpError("protocol_error", "connection_closed", why, lost=True)
 
 
 def translated(fault: BaseException, status: int | None = None) -> McpError:
@@ -50,7 +53,7 @@ def translated(fault: BaseException, status: int | None = None) -> McpError:
     if isinstance(fault, McpError):
         return fault
     if isinstance(fault, EgressError):
-        return McpError("mcp_error", fault.code, fault.message)
+        return McpError("protocol_error", fault.code, fault.message)
     if isinstance(fault, httpx2.HTTPStatusError):
         return http_error(fault.response.status_code)
     if status is not None and isinstance(fault, MCPError):
@@ -58,16 +61,18 @@ def translated(fault: BaseException, status: int | None = None) -> McpError:
     if isinstance(fault, MCPError):
         return _of_protocol(fault)
     if isinstance(fault, httpx2.TimeoutException | TimeoutError):
-        return McpError("mcp_error", "timeout", "The MCP server did not answer in time.", lost=True)
+        return McpError(
+            "protocol_error", "timeout", "The MCP server did not answer in time.", lost=True
+        )
     if isinstance(fault, httpx2.TransportError | OSError):
         told = "The MCP server cannot be reached."
-        return McpError("mcp_error", "unreachable", told, lost=True)
+        return McpError("protocol_error", "unreachable", told, lost=True)
     if isinstance(fault, ValidationError):
         told = "The MCP server's answer is not what the protocol says."
-        return McpError("mcp_error", "invalid_answer", told)
+        return McpError("protocol_error", "invalid_answer", told)
     if isinstance(fault, RuntimeError):  # of the SDK: a result that is not as the tool promised
-        return McpError("mcp_error", "invalid_answer", str(fault)[:_WORDS])
-    return McpError("mcp_error", "internal_error", f"The call failed: {type(fault).__name__}.")
+        return McpError("protocol_error", "invalid_answer", str(fault)[:_WORDS])
+    return McpError("protocol_error", "internal_error", f"The call failed: {type(fault).__name__}.")
 
 
 def _of_protocol(fault: MCPError) -> McpError:
@@ -75,10 +80,10 @@ def _of_protocol(fault: MCPError) -> McpError:
         return closed()
     if fault.code in (CONNECTION_CLOSED, PARSE_ERROR):  # of one answer alone
         if _LIMIT.search(fault.message):
-            return McpError("mcp_error", "too_large", "The MCP server's answer is too large.")
-        return McpError("mcp_error", "invalid_answer", fault.message[:_WORDS])
+            return McpError("protocol_error", "too_large", "The MCP server's answer is too large.")
+        return McpError("protocol_error", "invalid_answer", fault.message[:_WORDS])
     if fault.code == REQUEST_TIMEOUT:
-        return McpError("mcp_error", "timeout", "The MCP server did not answer in time.")
+        return McpError("protocol_error", "timeout", "The MCP server did not answer in time.")
     gone = fault.message == "Session terminated"
     return McpError("protocol_error", fault.code, fault.message[:_WORDS], lost=gone)
 

@@ -32,7 +32,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct):
-    """How a server has done; `server` is its label and host."""
+    """How a server has done; `server` is its label."""
 
     server: str
     state: str = "closed"
@@ -50,7 +50,7 @@ class _Place:
     def __init__(self, server: McpServer) -> None:
         self.connection: Connection | None = None
         self.opening: asyncio.Task[Connection] | None = None
-        self.health = Health(server.shown)
+        self.health = Health(server.label)
         self.configured = not server.guarded
         self.pause = 0.0
         self.not_before = 0.0
@@ -130,8 +130,10 @@ class McpPool:
         """Raises McpError."""
         return await self._with(server, lambda c: c.read(uri, seconds), again=True)
 
-    def health(self) -> list[Health]:
-        return [place.health for place in self._places.values()]
+    def health(self, *, configured: bool = False) -> list[Health]:
+        """Of all servers, or of those that no request has brought."""
+        places = self._places.values()
+        return [place.health for place in places if place.configured or not configured]
 
     async def aclose(self) -> None:
         """Close every connection, together."""
@@ -244,7 +246,7 @@ class McpPool:
         idle = [(p.last_used, key) for key, p in self._places.items() if not p.busy]
         if not idle:
             told = "This server has too many connections to MCP servers at the moment."
-            raise McpError("mcp_error", "too_many_connections", told)
+            raise McpError("protocol_error", "too_many_connections", told)
         place = self._places.pop(min(idle)[1])
         self._drop(place, place.connection)
 

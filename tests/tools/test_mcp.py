@@ -1,0 +1,529 @@
+"""MCP tools through the gateway: a real server over HTTP or pipes, the scripted model server, and what
+the client sees."""
+
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from bascule.testing import Call, ModelServer, Reply, responded
+from tests.services.mcp.servers import PAPERS, ROOT, listening
+from tests.serving import Answer, Api, serving
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+
+LOCAL: Json = {"tools": {"mcp": {"allow_hosts": ["127.0.0.1"]}}}
+CONFIGURED: Json = {
+    "label": "papers",
+    "command": sys.executable,
+    "args": [*PAPERS, "stdio"],
+    "env": {"PYTHONPATH": str(ROOT)},
+}
+LIST_EVENTS = [
+    "output_item.added",
+    "mcp_list_tools.in_progress",
+    "mcp_list_tools.completed",
+    "output_item.done",
+]
+CALL_EVENTS = [
+    "output_item.added",
+    "mcp_call.in_progress",
+    "mcp_call_arguments.delta",
+    "mcp_call_arguments.done",
+    "mcp_call.completed",
+    "output_item.done",
+]
+
+
+def query(topic: str = "bridges", id_: str = "call_1") -> Reply:
+    return Reply(Call("papers__query_papers", {"topic": topic}, id=id_))
+
+
+@asynccontextmanager
+async def in_front_of(
+    replies: Any, **sections: Any
+) -> AsyncGenerator[tuple[Api, ModelServer, Json]]:
+    """A gateway, the model's server, and a declaration of the papers server."""
+    async with (
+        listening() as (url, _),
+        ModelServer(replies) as model,
+        serving(model.url, **{**LOCAL, **sections}) as api,
+    ):
+        declaration = {
+            "type": "mcp",
+            "server_label": "papers",
+            "server_url": url,
+            "require_approval": "never",
+        }
+        yield api, model, declaration
+
+
+def types_of(answer: Answer) -> list[str]:
+    return [item["type"] for item in answer.response["output"]]
+
+
+def only(answer: Answer, type_: str) -> Json:
+    [item] = [item for item in answer.response["output"] if item["type"] == type_]
+    return item
+
+
+def outputs(model: ModelServer, turn: int) -> list[str]:
+    """What tools said to the model."""
+    messages = model.chats[turn].json["messages"]
+    return [message["content"] for message in messages if message["role"] == "tool"]
+
+
+@pytest.mark.requirement("mcp:list:order")
+@pytest.mark.requirement("mcp:call:order")
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_call(stream: bool) -> None:
+    async with in_front_of([Reply("Let me see.", *query().steps), "Three."]) as (api, model, tool):
+        answer = await api.create(tools=[tool], stream=stream)
+        offered = [t["function"]["name"] for t in model.chats[0].json["tools"]]
+        said = outputs(model, 1)
+    assert types_of(answer) == ["mcp_list_tools", "message", "mcp_call", "message"]
+    assert "papers__query_papers" in offered
+    listed = only(answer, "mcp_list_tools")
+    assert set(listed) == {"id", "type", "server_label", "tools"}
+    first = listed["tools"][0]
+    assert first["name"] == "query_papers"
+    assert first["annotations"] == {"read_only": True}
+    assert only(answer, "mcp_call") == {
+        "id": only(answer, "mcp_call")["id"],
+        "type": "mcp_call",
+        "status": "completed",
+        "approval_request_id": None,
+        "arguments": '{"topic":"bridges"}',
+        "error": None,
+        "name": "query_papers",
+        "output": "3 papers about bridges",
+        "server_label": "papers",
+    }
+    assert said == ["3 papers about bridges"]
+    if stream:
+        of = {
+            i: [
+                t
+                for t, e in zip(answer.types, answer.events, strict=True)
+                if e.get("output_index") == i
+            ]
+            for i in (0, 2)
+        }
+        assert of[0] == LIST_EVENTS
+        assert of[2] == CALL_EVENTS
+        assert answer.events[2]["item"]["tools"] == []
+        assert answer.of_type("mcp_call_arguments.delta")[0]["delta"] == '{"topic":"bridges"}'
+
+
+@pytest.mark.requirement("mcp:list:once")
+@pytest.mark.parametrize("stored", [True, False])
+async def test_a_server_is_listed_once_in_a_chain(stored: bool) -> None:
+    async with in_front_of([query(), "Three.", query("towers", "call_2"), "Three."]) as (
+        api,
+        model,
+        tool,
+    ):
+        first = await api.create(tools=[tool])
+        if stored:
+            more: Json = {"previous_response_id": first.response["id"], "input": "And towers?"}
+        else:
+            asked = {"type": "message", "role": "user", "content": "And towers?"}
+            more = {"input": [*first.response["output"], asked], "store": False}
+        second = await api.create(tools=[tool], **more)
+        said = outputs(model, 3)
+    assert types_of(second) == ["mcp_call", "message"]
+    assert said == ["3 papers about bridges", "3 papers about towers"]
+
+
+@pytest.mark.requirement("mcp:approval")
+@pytest.mark.parametrize("policy", [None, "always", {"never": {"tool_names": ["insert_paper"]}}])
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_approval(policy: Any, stored: bool, stream: bool) -> None:
+    async with in_front_of([query(), "Three.", "Welcome."]) as (api, model, tool):
+        tool["require_approval"] = policy
+        if policy is None:
+            del tool["require_approval"]
+        first = await api.create(tools=[tool], stream=stream, store=stored)
+        request = only(first, "mcp_approval_request")
+        response = {
+            "type": "mcp_approval_response",
+            "approval_request_id": request["id"],
+            "approve": True,
+        }
+        if stored:
+            more: Json = {"previous_response_id": first.response["id"], "input": [response]}
+        else:
+            more = {"input": [*first.response["output"], response], "store": False}
+        second = await api.create(tools=[tool], stream=stream, **more)
+        said = outputs(model, 1)
+        third = None
+        if not stored:
+            again = {"type": "message", "role": "user", "content": "Thanks."}
+            history = [*more["input"], *second.response["output"], again]
+            third = await api.create(tools=[tool], store=False, input=history)
+    assert first.response["status"] == "completed"
+    assert types_of(first) == ["mcp_list_tools", "mcp_approval_request"]
+    assert request == {
+        "id": request["id"],
+        "type": "mcp_approval_request",
+        "arguments": '{"topic":"bridges"}',
+        "name": "query_papers",
+        "server_label": "papers",
+    }
+    assert types_of(second) == ["mcp_call", "message"]
+    call = only(second, "mcp_call")
+    assert call["approval_request_id"] == request["id"]
+    assert call["output"] == "3 papers about bridges"
+    assert said == ["3 papers about bridges"]
+    if third is not None:  # it is history now, and does not run again
+        assert (third.status, types_of(third)) == (200, ["message"])
+
+
+@pytest.mark.requirement("mcp:approval:refused")
+@pytest.mark.parametrize("stored", [True, False])
+async def test_a_refusal_reaches_the_model(stored: bool) -> None:
+    async with in_front_of([query(), "Then not."]) as (api, model, tool):
+        del tool["require_approval"]
+        first = await api.create(tools=[tool], store=stored)
+        said: Json = {
+            "type": "mcp_approval_response",
+            "approval_request_id": only(first, "mcp_approval_request")["id"],
+            "approve": False,
+            "reason": "Too costly.",
+        }
+        more: Json = {"previous_response_id": first.response["id"], "input": [said]}
+        if not stored:
+            more = {"input": [*first.response["output"], said], "store": False}
+        second = await api.create(tools=[tool], **more)
+        heard = outputs(model, 1)
+    assert types_of(second) == ["message"]
+    assert heard == ["The user did not approve this call. Too costly."]
+
+
+@pytest.mark.requirement("mcp:approval:wrong")
+async def test_wrong_approvals() -> None:
+    async with in_front_of([query(), "Three.", "More."]) as (api, _, tool):
+        del tool["require_approval"]
+        first = await api.create(tools=[tool])
+        id_ = only(first, "mcp_approval_request")["id"]
+        before: Json = {"previous_response_id": first.response["id"], "tools": [tool]}
+        yes = {"type": "mcp_approval_response", "approval_request_id": id_, "approve": True}
+        unknown = {**yes, "approval_request_id": "mcpr_unknown"}
+        left_out = await api.create(**before, input="Hello?")
+        twice = await api.create(**before, input=[yes, yes])
+        strange = await api.create(**before, input=[yes, unknown])
+        undeclared = await api.create(previous_response_id=first.response["id"], input=[yes])
+        done = await api.create(**before, input=[yes])
+        late = await api.create(previous_response_id=done.response["id"], tools=[tool], input=[yes])
+        alone = await api.create(tools=[tool], input=[unknown])
+    told = [
+        (a.status, a.error["param"]) for a in (left_out, twice, strange, undeclared, late, alone)
+    ]
+    assert told == [
+        (400, "input"),
+        (400, "input[1]"),
+        (400, "input[1].approval_request_id"),
+        (400, "tools"),
+        (400, "input[0].approval_request_id"),
+        (400, "input[0].approval_request_id"),
+    ]
+    assert (
+        left_out.error["message"] == f"No approval response found for the approval request {id_}."
+    )
+    assert done.status == 200
+
+
+@pytest.mark.requirement("mcp:configured")
+async def test_a_configured_server_by_its_label() -> None:
+    section = {**CONFIGURED, "allowed_tools": {"read_only": True}, "require_approval": "never"}
+    async with (
+        ModelServer([query(), "Three.", query(), "Ok."]) as model,
+        serving(model.url, mcp_servers=[section]) as api,
+    ):
+        never = {"type": "mcp", "server_label": "papers", "require_approval": "never"}
+        answer = await api.create(tools=[never])
+        asked = await api.create(tools=[{"type": "mcp", "server_label": "papers"}])
+        unknown = await api.create(tools=[{"type": "mcp", "server_label": "other"}])
+        yes = {
+            "type": "mcp_approval_response",
+            "approval_request_id": only(asked, "mcp_approval_request")["id"],
+            "approve": True,
+        }
+        # The operator's server needs no declaration.
+        went_on = await api.create(previous_response_id=asked.response["id"], input=[yes])
+        offered = [t["function"]["name"] for t in model.chats[0].json["tools"]]
+        ready = await api.send("GET", "/ready")
+        metrics = await api.send("GET", "/metrics")
+    [health] = ready.json["tools"]
+    assert (health["name"], health["state"], health["failures"]) == ("papers", "connected", 0)
+    assert b'bascule_mcp_server_connected{name="papers"} 1.0' in metrics.body
+    assert answer.status == 200, answer.body
+    assert types_of(answer) == ["mcp_list_tools", "mcp_call", "message"]
+    assert [t["name"] for t in only(answer, "mcp_list_tools")["tools"]] == ["query_papers"]
+    assert offered == ["papers__query_papers", "papers__list_resources", "papers__read_resource"]
+    assert types_of(asked) == ["mcp_list_tools", "mcp_approval_request"]
+    assert types_of(went_on) == ["mcp_call", "message"]
+    assert (unknown.status, unknown.error["param"]) == (400, "tools[0].server_url")
+
+
+@pytest.mark.requirement("mcp:soft-failure")
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_unreachable_server_leaves_the_turn_alone(stream: bool) -> None:
+    dead = {"type": "mcp", "server_label": "dead", "server_url": "http://127.0.0.1:1/mcp"}
+    private = {"type": "mcp", "server_label": "private", "server_url": "http://10.0.0.1/mcp"}
+    async with in_front_of(["Hi."]) as (api, _, tool):
+        answer = await api.create(tools=[dead, tool, private], stream=stream)
+    assert types_of(answer) == [*["mcp_list_tools"] * 3, "message"]
+    listed = answer.response["output"]
+    assert listed[0]["tools"] == []
+    assert listed[0]["error"]["message"] == "The MCP server cannot be reached."
+    assert listed[2]["error"]["message"] == "This server may not connect to '10.0.0.1'."
+    assert "error" not in listed[1]
+    if stream:
+        assert len(answer.of_type("mcp_list_tools.failed")) == 2
+
+
+@pytest.mark.requirement("mcp:call:failed")
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_tool_that_fails(stream: bool) -> None:
+    failing = Reply(Call("papers__fail", {"why": "no paper left"}, id="call_1"))
+    async with in_front_of([failing, "Sorry."]) as (api, model, tool):
+        answer = await api.create(tools=[tool], stream=stream)
+        said = outputs(model, 1)
+    call = only(answer, "mcp_call")
+    assert (call["status"], call["output"]) == ("failed", None)
+    assert call["error"]["type"] == "tool_execution_error"
+    assert "no paper left" in call["error"]["message"]
+    assert "no paper left" in said[0]
+    assert answer.response["status"] == "completed"
+    if stream:
+        assert answer.of_type("mcp_call.failed")
+
+
+@pytest.mark.requirement("mcp:results:images")
+@pytest.mark.parametrize("looks", [True, False])
+async def test_a_picture(looks: bool) -> None:
+    looking = Reply(Call("papers__picture", {}, id="call_1"))
+    async with in_front_of([looking, "A dot."]) as (api, model, tool):
+        if not looks:
+            flags = {"image_input": False}
+            async with serving(model.url, upstream_options={"flags": flags}, **LOCAL) as blind:
+                answer = await blind.create(tools=[tool])
+        else:
+            answer = await api.create(tools=[tool])
+        messages = msgspec.json.encode(model.chats[1].json["messages"]).decode()
+    call = only(answer, "mcp_call")
+    [block] = msgspec.json.decode(call["output"])
+    assert (block["type"], block["mimeType"]) == ("image", "image/png")
+    assert (block["data"] in messages) == looks
+    assert ("not shown" in messages) != looks
+
+
+@pytest.mark.requirement("mcp:resources")
+async def test_resources() -> None:
+    listing = Call("papers__list_resources", {}, id="call_1")
+    reading = Call("papers__read_resource", {"uri": "papers://index"}, id="call_2")
+    async with in_front_of([Reply(listing, reading), "Three."]) as (api, model, tool):
+        answer = await api.create(tools=[tool])
+        said = outputs(model, 1)
+    names = [tool["name"] for tool in only(answer, "mcp_list_tools")["tools"]]
+    assert "read_resource" not in names
+    assert said[0].startswith("[resource papers://index: index")
+    assert said[1] == "[resource papers://index]\none, two, three"
+    calls = [item for item in answer.response["output"] if item["type"] == "mcp_call"]
+    assert [(c["name"], c["status"]) for c in calls] == [
+        ("list_resources", "completed"),
+        ("read_resource", "completed"),
+    ]
+
+
+@pytest.mark.requirement("mcp:choice")
+@pytest.mark.parametrize(
+    ("choice", "forced"),
+    [
+        ({"type": "mcp", "server_label": "papers", "name": "query_papers"}, True),
+        ({"type": "function", "name": "query_papers"}, True),
+        ({"type": "mcp", "server_label": "papers"}, False),
+    ],
+)
+async def test_a_forced_choice(choice: Json, forced: bool) -> None:
+    async with in_front_of([query(), "Three."]) as (api, model, tool):
+        answer = await api.create(tools=[tool], tool_choice=choice)
+        sent = [chat.json.get("tool_choice") for chat in model.chats]
+        missing = await api.create(
+            tools=[tool], tool_choice={"type": "mcp", "server_label": "papers", "name": "nothing"}
+        )
+    assert answer.status == 200, answer.body
+    assert types_of(answer) == ["mcp_list_tools", "mcp_call", "message"]
+    if forced:
+        assert sent[0] == {"type": "function", "function": {"name": "papers__query_papers"}}
+        assert sent[1] in (None, "auto")
+    else:
+        assert [asked and asked["allowed_tools"]["mode"] for asked in sent] == ["required", "auto"]
+    assert (missing.status, missing.error["param"]) == (400, "tool_choice")
+
+
+@pytest.mark.requirement("mcp:credentials")
+async def test_credentials_are_used_and_not_kept() -> None:
+    async with in_front_of(["Hi."]) as (api, _, tool):
+        tool |= {"authorization": "sesame-token", "headers": {"x-key": "sesame-key"}}
+        answer = await api.create(tools=[tool], stream=True)
+        stored = await api.send("GET", f"/v1/responses/{answer.response['id']}")
+    assert b"sesame" not in answer.body
+    assert b"sesame" not in stored.body
+    [echoed] = answer.response["tools"]
+    assert echoed["headers"] is None
+    assert "authorization" not in echoed
+
+
+@pytest.mark.requirement("mcp:declarations")
+@pytest.mark.parametrize(
+    ("tools", "param"),
+    [
+        ([{}, {}], "tools[1].server_label"),
+        ([{"tunnel_id": "t", "server_url": None}], "tools[0].tunnel_id"),
+        ([{"connector_id": "connector_x", "server_url": None}], "tools[0].connector_id"),
+    ],
+)
+async def test_a_wrong_declaration(tools: list[Json], param: str) -> None:
+    base = {"type": "mcp", "server_label": "a", "server_url": "http://127.0.0.1:1/mcp"}
+    declared = [{k: v for k, v in (base | tool).items() if v is not None} for tool in tools]
+    async with ModelServer([]) as model, serving(model.url, **LOCAL) as api:
+        answer = await api.create(tools=declared)
+    assert (answer.status, answer.error["param"]) == (400, param)
+
+
+@pytest.mark.requirement("mcp:connectors")
+async def test_a_connector_is_a_url_of_the_operators() -> None:
+    async with listening() as (url, _), ModelServer([query(), "Three."]) as model:
+        section = {"mcp": {"connectors": {"connector_papers": url}}}
+        async with serving(model.url, tools=section) as api:
+            tool = {
+                "type": "mcp",
+                "server_label": "papers",
+                "connector_id": "connector_papers",
+                "require_approval": "never",
+            }
+            answer = await api.create(tools=[tool])
+    assert types_of(answer) == ["mcp_list_tools", "mcp_call", "message"]
+
+
+@pytest.mark.requirement("mcp:two-servers")
+async def test_two_servers_with_the_same_tools() -> None:
+    async with (
+        listening() as (url, _),
+        ModelServer(
+            [
+                Reply(
+                    Call("a__query_papers", {"topic": "x"}, id="call_1"),
+                    Call("b__query_papers", {"topic": "y"}, id="call_2"),
+                ),
+                "Done.",
+            ]
+        ) as model,
+        serving(model.url, **LOCAL) as api,
+    ):
+        tools = [
+            {
+                "type": "mcp",
+                "server_label": label,
+                "server_url": url,
+                "require_approval": "never",
+                "allowed_tools": ["query_papers"],
+            }
+            for label in "ab"
+        ]
+        answer = await api.create(tools=tools)
+    calls = [item for item in answer.response["output"] if item["type"] == "mcp_call"]
+    assert [(c["server_label"], c["output"]) for c in calls] == [
+        ("a", "3 papers about x"),
+        ("b", "3 papers about y"),
+    ]
+
+
+def _said(*items: Json | str) -> Any:
+    """A model server that speaks Responses and gives an item an answer."""
+    scripts = [responded(_message(i) if isinstance(i, str) else i) for i in items]
+    return lambda request: scripts[request.number - 1](request)
+
+
+def _message(text: str) -> Json:
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "status": "completed",
+        "role": "assistant",
+        "content": [part],
+    }
+
+
+@pytest.mark.requirement("mcp:upstream")
+@pytest.mark.parametrize("native", [True, False])
+async def test_a_server_that_speaks_responses(native: bool) -> None:
+    """It is given the declaration where it runs MCP itself, else the functions."""
+    flags: Json = {"hosted_tools": "all" if native else []}
+    options = {"protocol": "responses", "profile": "custom", "flags": flags}
+    called = {
+        "id": "fc_1",
+        "type": "function_call",
+        "status": "completed",
+        "call_id": "call_1",
+        "name": "papers__query_papers",
+        "arguments": '{"topic":"bridges"}',
+    }
+    async with (
+        listening() as (url, _),
+        ModelServer(_said(called, "Three.") if not native else _said("Hi.")) as model,
+        serving(model.url, upstream_options=options, **LOCAL) as api,
+    ):
+        tool = {
+            "type": "mcp",
+            "server_label": "papers",
+            "server_url": url,
+            "require_approval": "never",
+        }
+        answer = await api.create(tools=[tool])
+        [*sent] = [request.json["tools"] for request in model.requests if request.method == "POST"]
+    if native:
+        assert sent[0] == [tool]
+        assert types_of(answer) == ["message"]
+    else:
+        assert "papers__query_papers" in [tool["name"] for tool in sent[0]]
+        assert types_of(answer) == ["mcp_list_tools", "mcp_call", "message"]
+
+
+@pytest.mark.requirement("mcp:approval:restart")
+async def test_an_approval_after_a_restart_and_by_another_key(tmp_path: Any) -> None:
+    sections: Json = {
+        "state": {"url": f"sqlite:///{tmp_path}/state.db"},
+        "security": {"keys": ["00" * 32]},
+        "server": {"api_keys": ["one", "two"]},
+        **LOCAL,
+    }
+    one, two = ({"authorization": f"Bearer {key}"} for key in ("one", "two"))
+    async with listening() as (url, _), ModelServer([query(), "Three."]) as model:
+        tool = {"type": "mcp", "server_label": "papers", "server_url": url}
+        async with serving(model.url, **sections) as api:
+            first = await api.create(one, tools=[tool])
+        yes: Json = {
+            "type": "mcp_approval_response",
+            "approval_request_id": only(first, "mcp_approval_request")["id"],
+            "approve": True,
+        }
+        more: Json = {
+            "previous_response_id": first.response["id"],
+            "tools": [tool],
+            "input": [yes],
+        }
+        async with serving(model.url, **sections) as api:
+            other = await api.create(two, **more)
+            second = await api.create(one, **more)
+    assert (other.status, other.error["code"]) == (400, "previous_response_not_found")
+    assert types_of(second) == ["mcp_call", "message"]
