@@ -5,12 +5,14 @@ finished items are kept as their bytes, each encoded once.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from bascule.engine.call_ids import CallIds
+from bascule.engine.citing import Citer
 from bascule.engine.seal import SealedReasoning, Sealer
 from bascule.engine.state import Origin, OutputItem, TurnState
 from bascule.protocols import json
@@ -32,19 +34,16 @@ from bascule.protocols.responses.events import (
 )
 from bascule.protocols.responses.items import (
     Flat,
-    FunctionCall,
     FunctionCallItem,
-    FunctionCallOutput,
     ItemStatus,
     MessageItem,
     OpenItem,
-    Passed,
     ReasoningItem,
     read_texts,
 )
 from bascule.toolkit.approval import Question
 from bascule.toolkit.discovery import Announcement
-from bascule.toolkit.outcome import Call, Failed, Outcome, Output
+from bascule.toolkit.outcome import Call, Failed, Outcome
 from bascule.toolkit.ownership import Owner
 from bascule.toolkit.projection import Projection
 from bascule.toolkit.registry import ToolEntry
@@ -133,10 +132,11 @@ class Accumulator:
         self._lookup: Callable[[str], ToolEntry | None] = _none
         self._refused: Callable[[str], bool] = _never
         self._on_call: Callable[[RoundCall], None] = _ignore
-        self._call_ids: set[str] | None = None
+        self._call_ids: CallIds | None = None
         self.end: RoundEnd | RoundFailed | None = None
         self.calls: list[RoundCall] = []
         self._broken: ApiError | None = None
+        self._citer: Citer | None = None
         self.round_items: list[OutputItem | RoundCall] = []
         """What this round says to the next one, in the model's order."""
 
@@ -147,6 +147,10 @@ class Accumulator:
         on_call: Callable[[RoundCall], None],
     ) -> None:
         """A new answer of the model begins. `on_call` is told of each call that is complete."""
+        if self._citer is None and self._state.citations.sources:
+            self._citer = Citer(self._state.citations)
+        if self._citer is not None:
+            self._citer.begin_round()
         self._slots = {}
         self._lookup = lookup
         self._refused = refused
@@ -162,6 +166,8 @@ class Accumulator:
 
     def feed(self, events: Sequence[RoundEvent]) -> None:
         """One batch from the upstream; what became public is emitted as one batch."""
+        if self._citer is not None:
+            events = self._citer.feed(events)
         state, out, slots = self._state, self._out, self._slots
         for event in events:
             if isinstance(event, ItemEvent):
@@ -183,6 +189,11 @@ class Accumulator:
         if out:
             self._out = []
             self._emit(out)
+
+    @property
+    def unknown_citations(self) -> int:
+        """Numbers of markers that named no source."""
+        return 0 if self._citer is None else self._citer.unknown
 
     def put(self, event: Event) -> None:
         """Number an event and queue it."""
@@ -266,14 +277,9 @@ class Accumulator:
             self.add(slot, event)
 
     def _unique(self, call_id: str) -> str:
-        """The server's id of a call, or one of ours where an earlier call has it: outputs say by their
-        id alone which call they answer, and weak servers begin anew with each answer."""
         if self._call_ids is None:
-            self._call_ids = _call_ids(self._state.model_items)
-        if call_id in self._call_ids:
-            call_id = mint("call")
-        self._call_ids.add(call_id)
-        return call_id
+            self._call_ids = CallIds(self._state.model_items)
+        return self._call_ids.unique(call_id)
 
     def _restored(self, item: FunctionCallItem | OpenItem, call: RoundCall) -> Any:
         """A call under its own id and the identity with which the client declared the function."""
@@ -355,17 +361,24 @@ class Accumulator:
             self._call_done(slot, slot.call, item)
             return
         if isinstance(item, OpenItem):
-            self._open_done(slot, item)
+            self._open_done(slot, item, self._said(event))
             return
         item.id = slot.item_id
         origin = None
         if isinstance(item, ReasoningItem) and slot.trace is not None:
             origin = self._reasoning_origin(item, slot.trace)
+        said = self._said(event)
+        if said is not None:
+            origin = Origin(model=said)
         kind = "message" if isinstance(item, MessageItem) else "reasoning"
         self.keep(slot, kind, Raw(json.encode(item)), origin)
 
-    def _open_done(self, slot: Slot, item: OpenItem) -> None:
-        origin = Origin(self._upstream, self._model, id=item.text("id"))
+    def _said(self, event: OutputItemDone) -> list[Flat] | None:
+        """The item as the model wrote it, where that is something else."""
+        return None if self._citer is None else self._citer.said(event.output_index)
+
+    def _open_done(self, slot: Slot, item: OpenItem, said: list[Flat] | None) -> None:
+        origin = Origin(self._upstream, self._model, model=said, id=item.text("id"))
         sealed = None
         if item.type == "reasoning":
             origin.details = [item.encode()]
@@ -447,17 +460,6 @@ class Accumulator:
         self.flush()
 
 
-def _call_ids(history: Iterable[Flat]) -> set[str]:
-    """Those that calls and outputs of a history have."""
-    ids: set[str] = set()
-    for item in history:
-        if isinstance(item, (FunctionCall, FunctionCallOutput)):
-            ids.add(item.call_id)
-        elif isinstance(item, Passed):
-            ids.update(id_ for id_ in (item.call_id, item.answers) if id_ is not None)
-    return ids
-
-
 _PREFIXES = {"message": "msg", "reasoning": "rs"}
 _PREFIX = re.compile(r"[a-z]{2,8}(?=_)")
 
@@ -466,20 +468,6 @@ def _prefix(item: OpenItem) -> str:
     """The server's own, which says what kind of item it is."""
     found = _PREFIX.match(item.text("id"))
     return found[0] if found else _PREFIXES.get(item.type, "item")
-
-
-def flat_call(call: RoundCall) -> FunctionCall:
-    """The call as the model made it; servers refuse histories in which arguments are no object."""
-    arguments = call.call.arguments
-    if call.refused and not json.is_object(arguments):
-        arguments = json.encode({"arguments": arguments}).decode()
-    return FunctionCall(call.call.call_id, call.call.name, arguments)
-
-
-def flat_output(call: RoundCall, outcome: Output | Failed) -> FunctionCallOutput:
-    if isinstance(outcome, Output):
-        return FunctionCallOutput(call.call.call_id, outcome.output)
-    return FunctionCallOutput(call.call.call_id, json.encode({"error": outcome.message}).decode())
 
 
 class _Head(msgspec.Struct):

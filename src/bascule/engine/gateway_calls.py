@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from bascule.engine.accumulator import Accumulator, RoundCall, flat_call, flat_output
+from bascule.engine.accumulator import Accumulator, RoundCall
 from bascule.engine.call_limit import CallLimit
+from bascule.engine.calls import flat_call, flat_output
 from bascule.engine.decide import why_not_run
 from bascule.engine.engine import EngineSettings
 from bascule.engine.resuming import Resumed
@@ -115,7 +116,9 @@ class GatewayCalls:
 
     def _context(self) -> ExecutionContext:
         state = self._state
-        return ExecutionContext(state.response_id, state.round, state.owner, self._images)
+        return ExecutionContext(
+            state.response_id, state.round, state.owner, self._images, state.citations
+        )
 
     def _show(self, call: RoundCall, outcome: Outcome) -> None:
         if not isinstance(outcome, Suspended):

@@ -5,6 +5,7 @@ from typing import Final
 import structlog
 
 from bascule.protocols.responses.response import Usage
+from bascule.telemetry.observe import TurnObserver
 
 _log = structlog.stdlib.get_logger("bascule.turn")
 
@@ -34,6 +35,16 @@ def forced(upstream: str, model: str, *, fault: str, reasks: int) -> None:
 def prompt_cut(upstream: str, model: str) -> None:
     """A server seems to have cut a prompt without saying so."""
     _log.warning("prompt cut", upstream=upstream, model=model)
+
+
+def note_citations(observed: TurnObserver, unknown: int) -> None:
+    """So many times a turn's model cited what is no source of its."""
+    if unknown:
+        observed.unknown_citations(unknown)
+        target = observed.target
+        _log.warning(
+            "unknown sources cited", upstream=target.upstream, model=target.model, times=unknown
+        )
 
 
 def looks_cut(body: bytes, usage: Usage | None) -> bool:

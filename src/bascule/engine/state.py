@@ -7,6 +7,7 @@ import msgspec
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
 from bascule.protocols.responses.response import Usage
+from bascule.toolkit.citations import Citations
 from bascule.toolkit.names import Identity
 from bascule.toolkit.outcome import SuspendedCall
 
@@ -57,6 +58,24 @@ class TurnState(msgspec.Struct, kw_only=True):
     declared: list[msgspec.Raw] = []
     """Tools that calls of this turn declared."""
     suspended: list[SuspendedCall] = []
+    citations: Citations = msgspec.field(default_factory=Citations)
+    """The sources that the model may cite: those of the chain, and this turn's own."""
+
+    def take(self, earlier: "Continuation") -> None:
+        """What the turn before has left."""
+        self.declared = list(earlier.declared)
+        if earlier.citations is not None:
+            self.citations = earlier.citations
+
+    def continuation(
+        self, suspended: list[SuspendedCall], names: dict[Identity, str]
+    ) -> "Continuation":
+        """What this turn leaves."""
+        left = Continuation(suspended=suspended, declared=self.declared)
+        if self.citations.last:
+            left.citations = self.citations
+        left.set_names(names)
+        return left
 
     def set_tier(self, used: str | None) -> None:
         """The tier that the server says it used; `fast` is shown as `priority`."""
@@ -81,6 +100,8 @@ class Continuation(msgspec.Struct, omit_defaults=True):
     names: list[NameRow] = []
     suspended: list[SuspendedCall] = []
     declared: list[msgspec.Raw] = []
+    citations: Citations | None = None
+    """None for a chain that has had no sources."""
 
     def name_table(self) -> dict[Identity, str]:
         table = {Identity(None, name, "function"): name for name in self.plain}

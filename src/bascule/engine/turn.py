@@ -11,19 +11,20 @@ from collections.abc import Callable, Sequence
 import structlog
 from msgspec import Raw
 
-from bascule.engine.accumulator import Accumulator, RoundCall, flat_call, flat_output
+from bascule.engine.accumulator import Accumulator, RoundCall
 from bascule.engine.asking import Asking
-from bascule.engine.calls import is_client, note_calls
+from bascule.engine.calls import flat_call, flat_output, is_client, note_calls
 from bascule.engine.chain import NO_CHAIN, check_names, lost, make_commit, write
 from bascule.engine.choice import relaxed
 from bascule.engine.decide import LoopDecision, Step, classify_round
 from bascule.engine.engine import NAME_LIMIT, Engine
 from bascule.engine.gateway_calls import GatewayCalls
 from bascule.engine.history import Flattener
+from bascule.engine.observe import note_citations
 from bascule.engine.preparing import prepare_turn
 from bascule.engine.resuming import Resumed
 from bascule.engine.sinks import Notes, Sink
-from bascule.engine.state import Continuation, OutputItem, TurnState
+from bascule.engine.state import OutputItem, TurnState
 from bascule.protocols.errors import ApiError
 from bascule.protocols.function import WireChoice
 from bascule.protocols.ids import mint
@@ -146,6 +147,7 @@ class _Turn:
         without a collection."""
         if self._unlock is not None:
             self._unlock()
+        note_citations(self._observed, self._accumulator.unknown_citations)
         self._accumulator.release()
 
     # --- the way of a turn
@@ -174,7 +176,7 @@ class _Turn:
         self._choice, self._resumed = prepared.choice, prepared.resumed
         self._discovery = prepared.discovery
         self.state.model_items = prepared.items
-        self.state.declared = list(prepared.chain.continuation.declared)
+        self.state.take(prepared.chain.continuation)
         self._notes.warnings += [*prepared.warnings, *prepared.plan.warnings]
         self._notes.ignored += prepared.ignored
         self._snapshot = Snapshot(
@@ -366,8 +368,7 @@ class _Turn:
             return
         bare = snapshot.copy()
         bare.output = ()
-        continuation = Continuation(suspended=self.calls.suspended, declared=self.state.declared)
-        continuation.set_names(self._names.table())
+        continuation = self.state.continuation(self.calls.suspended, self._names.table())
         self.state.output.sort(key=_by_index)
         commit = make_commit(
             self.state,

@@ -87,6 +87,9 @@ class Metrics:
         self.prompt_cuts = Counter(
             "bascule_prompt_cuts", "Rounds of which the server read far less than was sent.", _WHERE
         )
+        self.unknown_citations = Counter(
+            "bascule_unknown_citations", "Citations of sources that there are not, removed.", _WHERE
+        )
         self.tool_calls = Counter(
             "bascule_tool_calls",
             "Calls of tools, by declared type and outcome.",
@@ -187,6 +190,7 @@ class ModelMetrics:
         self.first_token_seconds = all_.first_token_seconds.labels(*key)
         self.head_seconds = all_.head_seconds.labels(*key)
         self.prompt_cuts = all_.prompt_cuts.labels(*key)
+        self.unknown_citations = all_.unknown_citations.labels(*key)
         kinds = ("input", "cached", "output", "reasoning")
         self._tokens = [all_.tokens.labels(*key, kind) for kind in kinds]
 

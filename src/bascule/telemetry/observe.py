@@ -161,6 +161,11 @@ class TurnObserver:
         if self._metrics is not None:
             self._metrics.prompt_cuts.inc()
 
+    def unknown_citations(self, times: int) -> None:
+        """The model cited what is no source of the turn."""
+        if self._metrics is not None:
+            self._metrics.unknown_citations.inc(times)
+
     def commits(self, writing: "Future[Any]") -> None:
         """The turn is being stored."""
         if self._observer.metrics is not None:

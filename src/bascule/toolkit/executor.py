@@ -8,6 +8,7 @@ import msgspec
 
 from bascule.protocols.responses.items import Item
 from bascule.toolkit.approval import Question
+from bascule.toolkit.citations import Citations
 from bascule.toolkit.names import Identity
 from bascule.toolkit.outcome import Call, Outcome
 from bascule.toolkit.projection import ItemWriter, Projection
@@ -28,6 +29,8 @@ class ExecutionContext(msgspec.Struct):
     """Whose turn it is: a digest, empty without authentication."""
     images: bool = True
     """Whether the model can look at images in a result."""
+    citations: Citations = msgspec.field(default_factory=Citations)
+    """Takes the sources that the model may cite."""
 
 
 class ToolExecutor(ABC, Generic[P]):
