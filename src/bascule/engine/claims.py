@@ -6,7 +6,7 @@ from typing import Final
 _SENTENCE_END: Final = re.compile(
     r"[.!?…][\"'”’»)\]*_]*\s+(?=\S)|[。！？｡][”’」』）】]*\s*",
 )
-_BLOCK_MARKS: Final = re.compile(r"(?:\s+|[-*+•>#|]+\s+|[0-9]{1,3}[.)]\s+)*")
+_BLOCK_MARKS: Final = re.compile(r"(?:\s+|(?:[-*+•>#|]+|[0-9]{1,3}[.)])(?:\s+|\Z))*")
 _BEHIND_MARKER: Final = re.compile(r"[*_]*[\s,;:.!?…)\]}\"'”’»，。；：、！？｡」』）】]*")
 
 
@@ -53,10 +53,10 @@ class Claims:
 
 def _claim(text: str, *, behind_marker: bool) -> tuple[int, int] | None:
     end = len(text.rstrip())
-    floor = _end(_BEHIND_MARKER, text, 0) if behind_marker else 0
+    floor = _skipped(_BEHIND_MARKER, text, 0, end) if behind_marker else 0
     while end > floor:
         line = max(floor, text.rfind("\n", 0, end) + 1)
-        start = min(_end(_BLOCK_MARKS, text, line), end)
+        start = _skipped(_BLOCK_MARKS, text, line, end)
         for match in _SENTENCE_END.finditer(text, start, end):
             # Before a small letter no sentence ends: `e.g. this`, `the U.S. economy`.
             if match.end() < end and not text[match.end()].islower():
@@ -67,6 +67,6 @@ def _claim(text: str, *, behind_marker: bool) -> tuple[int, int] | None:
     return None
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    match = pattern.match(text, at)
-    return at if match is None else match.end()
+def _skipped(pattern: re.Pattern[str], text: str, start: int, end: int) -> int:
+    match = pattern.match(text, start, end)
+    return start if match is None else match.end()
