@@ -1,5 +1,6 @@
 """What is left of a text whose markers go, and what they stand behind; however it is cut."""
 
+import itertools
 import re
 
 import pytest
@@ -126,8 +127,37 @@ def test_a_text_that_ends_in_a_marker(text: str, left: str, keys: list[int]) -> 
 
 
 FRAGMENTS = (
-    *("[cite:1]", "[cite:2,1]", "【CITE： 3；4】", "[cite:5", "[cite:6, cite", "[cit", "[", "]", "【", "】"),
-    *("(", ")", "（", "）", "`", "**", ",", ";", ", ", ".", "。", ". ", "! ", "\n", "\n\n", " ", "  "),
+    *(
+        "[cite:1]",
+        "[cite:2,1]",
+        "【CITE： 3；4】",
+        "[cite:5",
+        "[cite:6, cite",
+        "[cit",
+        "[",
+        "]",
+        "【",
+        "】",
+    ),
+    *(
+        "(",
+        ")",
+        "（",
+        "）",
+        "`",
+        "**",
+        ",",
+        ";",
+        ", ",
+        ".",
+        "。",
+        ". ",
+        "! ",
+        "\n",
+        "\n\n",
+        " ",
+        "  ",
+    ),
     *(" " * 70, "\t", "a", "Word", "3", "é", "😀", "- ", "1. ", "cite:", "\u00a0", "\u3000", '"'),
 )
 TEXTS = st.lists(st.sampled_from(FRAGMENTS), max_size=24).map("".join)
@@ -139,7 +169,7 @@ def cut_texts(draw: st.DrawFn) -> tuple[str, list[str]]:
     every = draw(st.booleans())
     places = range(1, len(text)) if every else sorted(draw(st.sets(st.integers(0, len(text)))))
     cuts = [0, *places, len(text)]
-    return text, [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    return text, [text[a:b] for a, b in itertools.pairwise(cuts)]
 
 
 @pytest.mark.requirement("citations:rewriting:chunks")
