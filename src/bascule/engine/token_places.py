@@ -24,7 +24,8 @@ class TokenPlaces:
     A token with any character of a marker is left out; one that also holds something else takes that
     along, so the tokens that are left may spell a little less than the text, or, by a blank that went
     with its marker, more. Tokens of a delta that do not spell it are left out together if a marker
-    touches it.
+    touches it. Tokens go with the delta of the text that makes them sure; where none follows, the
+    finished part alone has them.
     """
 
     def __init__(self, start: int = 0) -> None:
