@@ -28,15 +28,15 @@ class CitedPart:
     """As far as the part has come; whoever feeds it takes what it appends to `out`."""
 
     __slots__ = (
-        *("_annotations", "_at", "_citations", "_finished", "_index", "_raw", "_servers"),
-        *("_tokens", "_waiting", "marked", "out", "unknown"),
+        *("_annotations", "_citations", "_finished", "_raw", "_servers", "_tokens", "_waiting"),
+        *("at", "index", "is_plain", "marked", "out", "say", "unknown"),
     )
 
     def __init__(self, citations: Citations, index: int, at: int) -> None:
         """`at` is the part's place in the item, `index` the item's at the server."""
         self._citations = citations
-        self._index = index
-        self._at = at
+        self.index = index
+        self.at = at
         self._annotations: list[Any] = []
         """Those that the client has been told of."""
         self._servers = 0
@@ -48,6 +48,9 @@ class CitedPart:
         self.unknown = 0
         """Numbers of markers that name no source."""
         self.marked = MarkedText()
+        self.say = self.marked.say
+        self.is_plain = True
+        """Whether `say` may take what has no mark of a marker in it."""
         self.out: list[RoundEvent] = []
 
     def delta(self, event: OutputTextDelta) -> OutputTextDelta | None:
@@ -60,6 +63,7 @@ class CitedPart:
             self._cite()
         if self._waiting:
             self._place()
+        self.is_plain = not self.marked.busy and self._tokens is None and not self._waiting
         return event if event.delta else None
 
     def _note(self, event: OutputTextDelta, said: str) -> None:
@@ -76,6 +80,7 @@ class CitedPart:
         self._servers += 1
         self._waiting.append(event)
         self._place()
+        self.is_plain = self.is_plain and not self._waiting
 
     def finish(self, text: str) -> bool:
         """The text is whole; `text` as the model wrote it. Whether it had markers."""
@@ -85,7 +90,7 @@ class CitedPart:
         self._raw = text
         rest = self.marked.finish()
         if rest:
-            event = OutputTextDelta(-1, "", self._index, self._at, rest)
+            event = OutputTextDelta(-1, "", self.index, self.at, rest)
             if self._tokens is not None:
                 event.logprobs = self._tokens.take(self.marked.marks)
             self.out.append(event)
@@ -101,7 +106,7 @@ class CitedPart:
                 continue
             place = len(self._annotations)
             self._annotations.append(annotation)
-            self.out.append(AnnotationAdded(-1, "", self._index, self._at, place, annotation))
+            self.out.append(AnnotationAdded(-1, "", self.index, self.at, place, annotation))
         self.marked.cited.clear()
 
     def _place(self) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from bascule.engine.cited_part import CitedPart
+from bascule.engine.marked_text import HELD
 from bascule.protocols import json
 from bascule.protocols.responses.events import (
     AnnotationAdded,
@@ -42,12 +43,14 @@ class Citer:
     def __init__(self, citations: Citations) -> None:
         self._citations = citations
         self._parts: dict[tuple[int, int], CitedPart] = {}
+        self._last: CitedPart | None = None
         self._said: dict[int, list[Flat]] = {}
         self.unknown = 0
         """How many numbers of markers named no source: these are gone without a trace."""
 
     def begin_round(self) -> None:
         self._parts.clear()
+        self._last = None
         self._said.clear()
 
     def said(self, index: int) -> list[Flat] | None:
@@ -56,6 +59,25 @@ class Citer:
 
     def feed(self, events: Sequence[RoundEvent]) -> Sequence[RoundEvent]:
         """One batch of an answer, as the client is to see it."""
+        event = events[0]
+        if len(events) == 1 and type(event) is OutputTextDelta:
+            # Most deltas, for the sake of speed: nothing in them can be of a marker.
+            part, delta = self._last, event.delta
+            if (
+                part is not None
+                and part.is_plain
+                and event.content_index == part.at
+                and event.output_index == part.index
+                and delta[-1:] not in HELD
+                and "[" not in delta
+                and "【" not in delta
+                and not event.logprobs
+            ):
+                part.say(delta)
+                return events
+        return self._rewritten(events)
+
+    def _rewritten(self, events: Sequence[RoundEvent]) -> list[RoundEvent]:
         out: list[RoundEvent] = []
         for event in events:
             if type(event) is OutputTextDelta:
@@ -74,6 +96,7 @@ class Citer:
         part = self._parts.get((index, at))
         if part is None:
             part = self._parts[index, at] = CitedPart(self._citations, index, at)
+        self._last = part
         return part
 
     def _finish(self, part: CitedPart, text: str, out: list[RoundEvent]) -> bool:

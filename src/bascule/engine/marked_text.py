@@ -14,7 +14,7 @@ import re
 from typing import Final
 
 from bascule.engine.claims import Claims
-from bascule.toolkit.markers import MARKS, Marker, MarkerScanner
+from bascule.toolkit.markers import Marker, MarkerScanner
 
 _PAIRS: Final = {"(": ")", "（": "）", "[": "]", "`": "`"}
 _MOST: Final = 64
@@ -25,7 +25,7 @@ _BETWEEN: Final = re.compile(r"(\s{0,64})(?:[,;，；、]\s{0,8})?")
 _OPENING: Final = re.compile(r"[(（\[`]\s{0,2}")
 _CLOSES: Final = frozenset(".,;:!?…)]}%\"'*_`”’»，。、；：！？）】」』")
 """Before these no blank is left."""
-_HELD: Final = frozenset(c for c in map(chr, range(0x3001)) if c.isspace()) | _PAIRS.keys()
+HELD: Final = frozenset(c for c in map(chr, range(0x3001)) if c.isspace()) | _PAIRS.keys()
 """A text that ends with one of these may have a part of it taken away by a marker."""
 
 
@@ -83,8 +83,8 @@ class MarkedText:
     """Feed it the text as the model writes it."""
 
     __slots__ = (
-        *("_busy", "_claims", "_cuts", "_group", "_out", "_removed", "_scan", "_tail"),
-        *("cited", "marks"),
+        *("_claims", "_cuts", "_group", "_out", "_removed", "_scan", "_tail"),
+        *("busy", "cited", "marks", "say"),
     )
 
     def __init__(self) -> None:
@@ -92,7 +92,10 @@ class MarkedText:
         self._scan = MarkerScanner()
         self._tail = ""
         self._group: _Group | None = None
-        self._busy = False
+        self.busy = False
+        """Whether something is held back."""
+        self.say = self._claims.chunks.append
+        """Takes a delta in which nothing is to be found or held, while nothing is held back."""
         self._out: list[str] = []
         self._removed = 0
         self._cuts: list[tuple[int, int, int, int]] = []
@@ -121,10 +124,16 @@ class MarkedText:
 
     def feed(self, delta: str) -> str:
         """What may be given out now."""
-        if self._busy or delta[-1:] in _HELD or "[" in delta or "【" in delta:
-            return self._feed(delta)
-        self._claims.chunks.append(delta)
-        return delta
+        if self._group is None and not self._scan.held and "[" not in delta and "【" not in delta:
+            said = self._sure(delta)
+            self.busy = bool(self._tail)
+            if said:
+                self.say(said)
+            return said
+        for piece in self._scan.feed(delta):
+            self._take(piece)
+        self.busy = bool(self._tail or self._scan.held or self._group is not None)
+        return self._said()
 
     def finish(self) -> str:
         """The text ends: what was held back. Feed it nothing more."""
@@ -139,7 +148,7 @@ class MarkedText:
                 self._cut(group, "", group.size)
         self._say(self._tail)
         self._tail = ""
-        self._busy = False
+        self.busy = False
         return self._said()
 
     def place(self, raw: int) -> int | None:
@@ -156,33 +165,26 @@ class MarkedText:
 
     # --- pieces
 
-    def _feed(self, delta: str) -> str:
-        if self._scan.held or any(mark in delta for mark in MARKS):
-            for piece in self._scan.feed(delta):
-                self._take(piece)
-        else:
-            self._take(delta)
-        self._busy = bool(self._tail or self._scan.held or self._group is not None)
-        return self._said()
-
     def _take(self, piece: str | Marker) -> None:
         if isinstance(piece, Marker):
             self._mark(piece)
         elif self._group is None:
-            self._plain(piece)
+            self._say(self._sure(piece))
         else:
             self._group.add(piece)
             if not self._group.leads_on():
                 self._leave(self._group)
 
-    def _plain(self, text: str) -> None:
-        text = self._tail + text
+    def _sure(self, text: str) -> str:
+        """Without the end that may go with a marker, which is held."""
+        if self._tail:
+            text = self._tail + text
         body = text.rstrip()
         if body and body[-1] in _PAIRS and len(text) - len(body) <= _INNER:
             body = body[:-1].rstrip()
         sure = max(len(body), len(text) - _MOST)
         self._tail = text[sure:]
-        self._say(text[:sure])
+        return text[:sure]
 
     def _mark(self, marker: Marker) -> None:
         group = self._group
@@ -215,7 +217,7 @@ class MarkedText:
         else:
             kept = "" if rest[0] in _CLOSES else group.before
         self._cut(group, kept, group.size - len(rest))
-        self._plain(rest)
+        self._say(self._sure(rest))
 
     def _cut(self, group: _Group, kept: str, size: int) -> None:
         self._cuts.append((group.raw, group.raw + size, group.place, len(kept)))
@@ -225,7 +227,7 @@ class MarkedText:
 
     def _say(self, text: str) -> None:
         if text:
-            self._claims.chunks.append(text)
+            self.say(text)
             self._out.append(text)
 
     def _said(self) -> str:

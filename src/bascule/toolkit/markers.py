@@ -14,21 +14,16 @@ INSTRUCTION: Final = (
 )
 """For the model, beside the sources that it may cite."""
 
-MARKS: Final = "[【"
-"""A marker begins with one of these."""
-
 _B: Final = "[ \t\u00a0\u3000]{0,3}"
 _COLON: Final = "[:：]"
 _COMMA: Final = "[,;，；、]"
 _NUMBER: Final = "[0-9０-９]{1,6}"
 _MORE: Final = f"{_B}{_COMMA}{_B}(?:cite{_B}{_COLON}{_B})?{_NUMBER}"
 # Bounded, so that what has to be held back is bounded, too.
-_BODY: Final = f"[{re.escape(MARKS)}]{_B}cite{_B}{_COLON}{_B}{_NUMBER}(?:{_MORE}){{0,31}}"
+_BODY: Final = f"[\\[【]{_B}cite{_B}{_COLON}{_B}{_NUMBER}(?:{_MORE}){{0,31}}"
 _MARKER: Final = re.compile(f"{_BODY}{_B}(?:{_COMMA}{_B})?[]】]", re.IGNORECASE)
 _CITE: Final = f"(?:c(?:i(?:t(?:e{_B}(?:{_COLON}{_B})?)?)?)?)?"
-_BEGUN: Final = re.compile(
-    f"[{re.escape(MARKS)}]{_B}{_CITE}|{_BODY}{_B}(?:{_COMMA}{_B}{_CITE})?", re.IGNORECASE
-)
+_BEGUN: Final = re.compile(f"[\\[【]{_B}{_CITE}|{_BODY}{_B}(?:{_COMMA}{_B}{_CITE})?", re.IGNORECASE)
 _DIGITS: Final = re.compile("[0-9０-９]+")
 _BREAKS: Final = re.compile(r"\s+")
 
@@ -68,7 +63,7 @@ class MarkerScanner:
                 found.append(text[at : match.start()])
             found.append(_marker(match[0]))
             at = match.end()
-        begun = max(text.rfind(mark, at) for mark in MARKS)
+        begun = max(text.rfind("[", at), text.rfind("【", at))
         if begun < 0 or _BEGUN.fullmatch(text, begun) is None:
             begun = len(text)
         if begun > at:
