@@ -166,7 +166,7 @@ class Accumulator:
 
     def feed(self, events: Sequence[RoundEvent]) -> None:
         """One batch from the upstream; what became public is emitted as one batch."""
-        if self._citer is not None and events:
+        if self._citer is not None:
             events = self._citer.feed(events)
         state, out, slots = self._state, self._out, self._slots
         for event in events:

@@ -59,38 +59,36 @@ class Citer:
 
     def feed(self, events: Sequence[RoundEvent]) -> Sequence[RoundEvent]:
         """One batch of an answer, as the client is to see it."""
-        event = events[0]
-        if len(events) == 1 and type(event) is OutputTextDelta:
-            # Most deltas, for the sake of speed: nothing in them can be of a marker.
-            part, delta = self._last, event.delta
-            if (
-                part is not None
-                and part.is_plain
-                and event.content_index == part.at
-                and event.output_index == part.index
-                and delta[-1:] not in HELD
-                and "[" not in delta
-                and "【" not in delta
-                and not event.logprobs
-            ):
-                part.say(delta)
-                return events
-        return self._rewritten(events)
-
-    def _rewritten(self, events: Sequence[RoundEvent]) -> list[RoundEvent]:
         out: list[RoundEvent] = []
         for event in events:
             if type(event) is OutputTextDelta:
-                part = self._part(event.output_index, event.content_index)
-                if part.delta(event) is not None:
+                part, delta = self._last, event.delta
+                if (
+                    part is not None
+                    and part.is_plain
+                    and event.content_index == part.at
+                    and event.output_index == part.index
+                    and delta[-1:] not in HELD
+                    and "[" not in delta
+                    and "【" not in delta
+                    and not event.logprobs
+                ):  # most deltas, for the sake of speed: nothing in them can be of a marker
+                    part.say(delta)
                     out.append(event)
-                if part.out:
-                    _take(part, out)
+                else:
+                    self._delta(event, out)
                 continue
             handle = _HANDLERS.get(type(event))
             if handle is None or handle(self, event, out):
                 out.append(event)
         return out
+
+    def _delta(self, event: OutputTextDelta, out: list[RoundEvent]) -> None:
+        part = self._part(event.output_index, event.content_index)
+        if part.delta(event) is not None:
+            out.append(event)
+        if part.out:
+            _take(part, out)
 
     def _part(self, index: int, at: int) -> CitedPart:
         part = self._parts.get((index, at))
