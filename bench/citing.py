@@ -25,12 +25,12 @@ import urllib.request
 from pathlib import Path
 
 from compare import UPSTREAM, pinned, wait_for
-from tools import BASCULE, KIT, run
 
 from bascule.engine.accumulator import Accumulator
 from bascule.engine.state import TurnState
 from bascule.protocols.chat.decoder import ChatDecoder
 from bascule.protocols.responses import door
+from tools import BASCULE, KIT, run
 
 GOAL = 1.1
 WORDS = [
@@ -226,7 +226,9 @@ def gateway(seconds):
                 process.wait(20)
     base, cited = (min(row[i] for row in rows) for i in (0, 1))
     middle = statistics.median(b / a for a, b in rows)
-    print(f"{'gateway, in bursts':<24}{base:>10.2f}{cited:>10.2f}{cited / base:>8.3f}{middle:>8.3f}")
+    print(
+        f"{'gateway, in bursts':<24}{base:>10.2f}{cited:>10.2f}{cited / base:>8.3f}{middle:>8.3f}"
+    )
     return middle
 
 
