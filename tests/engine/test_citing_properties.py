@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bascule.engine.citing import Citer
 from bascule.protocols.responses.builder import ItemBuilder
+from bascule.protocols.responses.events import AnnotationAdded, OutputTextDelta
 from bascule.toolkit.citations import Citations
 from tests.engine.test_marked_text import FRAGMENTS
 from tests.stream_rules import check_items
@@ -115,3 +116,45 @@ def test_annotations_of_the_server_keep_their_text(
             assert now == was
         elif not any(char in was for char in "[【"):
             assert len(now) <= len(was)
+
+
+@pytest.mark.requirement("citations:rewriting:parts")
+@pytest.mark.parametrize("together", [True, False])
+def test_open_parts_whose_deltas_alternate(together: bool) -> None:
+    """Servers that speak Responses may write several items and parts at once."""
+    said: dict[tuple[int, int], str] = {
+        (0, 0): "Someone [cite:1] is",
+        (0, 1): "Two and more [cite:2] is",
+        (1, 0): "Three [cite:3] is",
+    }
+    deltas = [
+        OutputTextDelta(-1, "", index, at, text[i : i + 2])
+        for i in range(0, 24, 2)
+        for (index, at), text in said.items()
+        if text[i : i + 2]
+    ]
+    events = public([deltas] if together else [[delta] for delta in deltas])
+    texts: dict[tuple[int, int], str] = {}
+    found: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
+    for event in events:
+        place = event["output_index"], event["content_index"]
+        if "delta" in event:
+            texts[place] = texts.get(place, "") + event["delta"]
+        else:
+            cited = event["annotation"]
+            spot = cited["title"], cited["start_index"], cited["end_index"]
+            found.setdefault(place, []).append(spot)
+    assert texts == {(0, 0): "Someone is", (0, 1): "Two and more is", (1, 0): "Three is"}
+    assert found == {(0, 0): [("a", 0, 7)], (0, 1): [("b", 0, 12)], (1, 0): [("c", 0, 5)]}
+
+
+@pytest.mark.requirement("citations:rewriting:servers")
+def test_an_annotation_that_comes_before_its_text_waits_for_it() -> None:
+    annotation = {"type": "url_citation", "start_index": 0, "end_index": 7}
+    batches: list[Any] = [
+        [OutputTextDelta(-1, "", 0, 0, "One")],
+        [AnnotationAdded(-1, "", 0, 0, 0, annotation)],
+        *([OutputTextDelta(-1, "", 0, 0, word)] for word in ("two", "three", "four")),
+    ]
+    events = public(batches)
+    assert [event.get("delta") for event in events] == ["One", "two", "three", None, "four"]

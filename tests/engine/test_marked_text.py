@@ -126,6 +126,15 @@ def test_a_text_that_ends_in_a_marker(text: str, left: str, keys: list[int]) -> 
     assert (out, [key for key, _ in cited]) == (left, keys)
 
 
+@pytest.mark.requirement("citations:rewriting:servers")
+def test_places_around_what_has_gone() -> None:
+    out, _, marked = read(["A ([cite:1] b) c [cite:2]\n\nd"])
+    assert out == "A (b) c\n\nd"
+    places = {0: 0, 1: 1, 2: 2, 3: 3, 8: 3, 12: 3, 13: 4, 16: 7, 17: 8, 27: 9, 28: 10}
+    assert {raw: marked.place(raw) for raw in places} == places
+    assert marked.place(29) is None
+
+
 FRAGMENTS = (
     *(
         "[cite:1]",
