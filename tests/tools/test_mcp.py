@@ -527,3 +527,38 @@ async def test_an_approval_after_a_restart_and_by_another_key(tmp_path: Any) -> 
             second = await api.create(one, **more)
     assert (other.status, other.error["code"]) == (400, "previous_response_not_found")
     assert types_of(second) == ["mcp_call", "message"]
+
+
+@pytest.mark.requirement("mcp:approval")
+@pytest.mark.parametrize("stored", [True, False])
+async def test_several_approvals_beside_a_message(stored: bool) -> None:
+    """Each output follows its call at once, whatever else the input says."""
+    both = Reply(*query("a", "call_1").steps, *query("b", "call_2").steps)
+    async with in_front_of([both, "One."]) as (api, model, tool):
+        del tool["require_approval"]
+        first = await api.create(tools=[tool], store=stored)
+        asked = [i for i in first.response["output"] if i["type"] == "mcp_approval_request"]
+        said: list[Json] = [
+            {
+                "type": "mcp_approval_response",
+                "approval_request_id": request["id"],
+                "approve": approve,
+            }
+            for request, approve in zip(asked, (False, True), strict=True)
+        ]
+        said.append({"type": "message", "role": "user", "content": "And hurry."})
+        more: Json = {"previous_response_id": first.response["id"], "input": said}
+        if not stored:
+            more = {"input": [*first.response["output"], *said], "store": False}
+        second = await api.create(tools=[tool], **more)
+        sent = model.chats[1].json["messages"]
+    assert types_of(second) == ["mcp_call", "message"]
+    assert only(second, "mcp_call")["approval_request_id"] == asked[1]["id"]
+    calls = [m for m in sent if m["role"] == "assistant"]
+    wanted = [call["id"] for message in calls for call in message["tool_calls"]]
+    roles = [message["role"] for message in sent]
+    assert roles[-1] == "user"
+    assert "user" not in roles[roles.index("assistant") : -1]
+    answers = {m["tool_call_id"]: m["content"] for m in sent if m["role"] == "tool"}
+    assert list(answers) == wanted
+    assert list(answers.values()) == ["The user did not approve this call.", "3 papers about b"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -101,6 +102,7 @@ async def test_a_cancelled_call_leaves_the_connection_usable() -> None:
 @pytest.mark.requirement("mcp:reconnect")
 async def test_a_server_that_dies_fails_its_calls(how: str) -> None:
     async with reached(how) as server, pooling() as pool:
+        others = set(_children())
         waiting = asyncio.create_task(call(pool, server, "silent", seconds=30))
         await pool.tools(server)
         with pytest.raises(McpError) as died:
@@ -108,9 +110,13 @@ async def test_a_server_that_dies_fails_its_calls(how: str) -> None:
         with pytest.raises(McpError):
             await asyncio.wait_for(waiting, LIMIT)
         assert died.value.type == "protocol_error"
-        if how == "stdio":  # it begins anew
+        if how == "stdio":  # it begins anew, and after a death that nobody saw, too
             assert not (await call(pool, server, "query_papers", topic="again")).is_error
-            assert [h.connects for h in pool.health()] == [2]
+            [child] = set(_children()) - others
+            os.kill(int(child), signal.SIGKILL)
+            await _until(lambda: [h.state for h in pool.health()] == ["closed"])
+            assert not (await call(pool, server, "query_papers", topic="again")).is_error
+            assert [h.connects for h in pool.health()] == [3]
         else:
             with pytest.raises(McpError) as gone:
                 await call(pool, server, "query_papers", topic="again")

@@ -88,9 +88,9 @@ class Connection:
     async def _run(self, opened: asyncio.Future[None]) -> None:
         try:
             if self.server.command is not None:
-                await self._serve(pipes(self.server), opened)
+                await self._serve(pipes(self.server, self._ended), opened)
                 return
-            args = (self.server, self._guard, self._max_bytes, self._note)
+            args = (self.server, self._guard, self._max_bytes, self._note, self._ended)
             try:
                 await self._serve(streamable(*args), opened)
             except Exception as e:
@@ -153,6 +153,9 @@ class Connection:
         async with client.listen(tools_list_changed=True) as events:
             async for _ in events:
                 self._changed()
+
+    def _ended(self) -> None:
+        self.dead = True
 
     def _note(self, status: int) -> None:
         self._status = status

@@ -24,8 +24,18 @@ class McpError(Exception):
 
     loggable = True
 
-    def __init__(self, type_: str, code: int | str, message: str, *, lost: bool = False) -> None:
+    def __init__(
+        self,
+        type_: str,
+        code: int | str,
+        message: str,
+        *,
+        lost: bool = False,
+        refused: bool = False,
+    ) -> None:
         super().__init__(message)
+        self.refused = refused
+        """Whether the server has not looked at the request, so that it may be made again."""
         self.type = type_
         self.code = code
         self.message = message
@@ -85,13 +95,14 @@ def _of_protocol(fault: MCPError) -> McpError:
     if fault.code == REQUEST_TIMEOUT:
         return McpError("protocol_error", "timeout", "The MCP server did not answer in time.")
     gone = fault.message == "Session terminated"
-    return McpError("protocol_error", fault.code, fault.message[:_WORDS], lost=gone)
+    return McpError("protocol_error", fault.code, fault.message[:_WORDS], lost=gone, refused=gone)
 
 
 def http_error(status: int) -> McpError:
     """Of an answer that is an HTTP error; a session that is gone begins anew."""
     message = f"The MCP server answered with HTTP status {status}."
-    return McpError("http_error", status, message, lost=status == 404)
+    gone = status == 404
+    return McpError("http_error", status, message, lost=gone, refused=gone)
 
 
 def innermost(fault: BaseException) -> BaseException:

@@ -132,8 +132,11 @@ class McpPool:
 
     def health(self, *, configured: bool = False) -> list[Health]:
         """Of all servers, or of those that no request has brought."""
-        places = self._places.values()
-        return [place.health for place in places if place.configured or not configured]
+        places = [p for p in self._places.values() if p.configured or not configured]
+        for place in places:
+            if place.connection is not None and place.connection.dead:
+                place.health.state = "closed"
+        return [place.health for place in places]
 
     async def aclose(self) -> None:
         """Close every connection, together."""
@@ -171,7 +174,7 @@ class McpPool:
                 if not e.lost:
                     raise
                 self._drop(place, connection)
-                if fresh or not again:
+                if fresh or not (again or e.refused):
                     raise
             return await use(await self._connected(server, place))
         finally:

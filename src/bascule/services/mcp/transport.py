@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, cast
 
+import anyio
 import httpx2
 import structlog
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
@@ -38,11 +39,19 @@ Status = Callable[[int], None]
 class KnownContent:
     """A read stream in which results hold content of known types only."""
 
-    def __init__(self, inner: ReadStream[SessionMessage | Exception]) -> None:
+    def __init__(
+        self, inner: ReadStream[SessionMessage | Exception], ended: Callable[[], None]
+    ) -> None:
+        """`ended` is called when nothing more comes."""
         self._inner = inner
+        self._ended = ended
 
     async def receive(self) -> SessionMessage | Exception:
-        return _readable(await self._inner.receive())
+        try:
+            return _readable(await self._inner.receive())
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._ended()
+            raise
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -51,7 +60,11 @@ class KnownContent:
         return cast("ReadStream[SessionMessage | Exception]", self)
 
     async def __anext__(self) -> SessionMessage | Exception:
-        return _readable(await self._inner.__anext__())
+        try:
+            return _readable(await self._inner.__anext__())
+        except StopAsyncIteration:
+            self._ended()
+            raise
 
     async def __aenter__(self) -> "KnownContent":
         await self._inner.__aenter__()
@@ -80,7 +93,11 @@ def _readable(message: SessionMessage | Exception) -> SessionMessage | Exception
 
 @asynccontextmanager
 async def streamable(
-    server: McpServer, guard: Guard | None, max_bytes: int, status: Status
+    server: McpServer,
+    guard: Guard | None,
+    max_bytes: int,
+    status: Status,
+    ended: Callable[[], None],
 ) -> AsyncGenerator[Streams]:
     """`status` is told each HTTP status that is an error."""
     url = _url(server)
@@ -88,12 +105,16 @@ async def streamable(
         _client(server, guard, max_bytes, status) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=max_bytes) as streams,
     ):
-        yield KnownContent(streams[0]), streams[1]
+        yield KnownContent(streams[0], ended), streams[1]
 
 
 @asynccontextmanager
 async def event_stream(
-    server: McpServer, guard: Guard | None, max_bytes: int, status: Status
+    server: McpServer,
+    guard: Guard | None,
+    max_bytes: int,
+    status: Status,
+    ended: Callable[[], None],
 ) -> AsyncGenerator[Streams]:
     """The transport of the protocol's first version."""
 
@@ -105,11 +126,11 @@ async def event_stream(
         return _client(server, guard, max_bytes, status)
 
     async with sse_client(_url(server), httpx_client_factory=factory) as streams:
-        yield KnownContent(streams[0]), streams[1]
+        yield KnownContent(streams[0], ended), streams[1]
 
 
 @asynccontextmanager
-async def pipes(server: McpServer) -> AsyncGenerator[Streams]:
+async def pipes(server: McpServer, ended: Callable[[], None]) -> AsyncGenerator[Streams]:
     """A program of the operator's; what it writes to its standard error goes to the debug log."""
     if server.command is None:
         raise ValueError("the server has no command")
@@ -124,7 +145,7 @@ async def pipes(server: McpServer) -> AsyncGenerator[Streams]:
     try:
         with os.fdopen(write, "w") as errors:
             async with stdio_client(program, errlog=errors) as streams:
-                yield KnownContent(streams[0]), streams[1]
+                yield KnownContent(streams[0], ended), streams[1]
     finally:
         reader.close()
 
