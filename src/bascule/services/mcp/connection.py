@@ -20,8 +20,10 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from bascule.services.egress import Guard
-from bascule.services.mcp.content import Content, McpResult, McpTool, content_of, result_of, tool_of
-from bascule.services.mcp.errors import McpError, closed, timed_out, translated
+from bascule.services.mcp.content import Content, McpResult, McpTool
+from bascule.services.mcp.errors import McpError, closed, timed_out
+from bascule.services.mcp.faults import translated
+from bascule.services.mcp.reading import content_of, result_of, tool_of
 from bascule.services.mcp.server import McpServer
 from bascule.services.mcp.transport import Streams, event_stream, pipes, streamable
 

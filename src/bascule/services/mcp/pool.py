@@ -4,18 +4,21 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import structlog
 
 from bascule.services.egress import Guard
-from bascule.services.mcp.connection import Connection
 from bascule.services.mcp.content import Content, McpResult, McpTool
 from bascule.services.mcp.errors import McpError, closed
 from bascule.services.mcp.server import McpServer
 
 _log = structlog.stdlib.get_logger("bascule.mcp")
+
+if TYPE_CHECKING:
+    from bascule.services.mcp.connection import Connection
 
 T = TypeVar("T")
 
@@ -158,7 +161,7 @@ class McpPool:
     # --- connections
 
     async def _with(
-        self, server: McpServer, use: Callable[[Connection], Awaitable[T]], *, again: bool
+        self, server: McpServer, use: Callable[["Connection"], Awaitable[T]], *, again: bool
     ) -> T:
         """`again`: whether it does no harm to ask twice, when the connection turns out to be dead."""
         place = self._place(server)
@@ -191,7 +194,7 @@ class McpPool:
             place = self._places[key] = _Place(server)
         return place
 
-    async def _connected(self, server: McpServer, place: _Place) -> Connection:
+    async def _connected(self, server: McpServer, place: _Place) -> "Connection":
         connection = place.connection
         if connection is not None and not connection.dead:
             return connection
@@ -211,10 +214,12 @@ class McpPool:
                 raise closed() from None
             raise
 
-    async def _open(self, server: McpServer, place: _Place) -> Connection:
+    async def _open(self, server: McpServer, place: _Place) -> "Connection":
         place.health.state = "connecting"
-        connection = Connection(server, self._guard, self._max_bytes)
         try:
+            # The SDK is large: it is loaded for the first server, and beside the event loop.
+            module = await asyncio.to_thread(import_module, "bascule.services.mcp.connection")
+            connection: Connection = module.Connection(server, self._guard, self._max_bytes)
             await connection.open()
         except McpError as e:
             place.health.state, place.health.error = "closed", e.message
@@ -232,7 +237,7 @@ class McpPool:
             self._sweeper = asyncio.create_task(self._sweep())
         return connection
 
-    def _drop(self, place: _Place, connection: Connection | None) -> None:
+    def _drop(self, place: _Place, connection: "Connection | None") -> None:
         """Close a connection, unless another of its users has done so."""
         if connection is None or place.connection is not connection:
             return
