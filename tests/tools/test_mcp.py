@@ -562,3 +562,34 @@ async def test_several_approvals_beside_a_message(stored: bool) -> None:
     answers = {m["tool_call_id"]: m["content"] for m in sent if m["role"] == "tool"}
     assert list(answers) == wanted
     assert list(answers.values()) == ["The user did not approve this call.", "3 papers about b"]
+
+
+@pytest.mark.requirement("mcp:configured")
+async def test_a_history_does_not_say_what_the_operators_server_may_do() -> None:
+    """The list that came along says that the tool only reads; the server cannot be asked."""
+    section = {
+        "label": "papers",
+        "command": "/no/such/program",
+        "require_approval": {"never": {"read_only": True}},
+    }
+    listed = {
+        "type": "mcp_list_tools",
+        "id": "mcpl_1",
+        "server_label": "papers",
+        "tools": [
+            {
+                "name": "query_papers",
+                "description": "",
+                "input_schema": {"type": "object"},
+                "annotations": {"read_only": True},
+            }
+        ],
+    }
+    asked = {"type": "message", "role": "user", "content": "How many?"}
+    tool = {"type": "mcp", "server_label": "papers", "require_approval": "never"}
+    async with (
+        ModelServer([query()]) as model,
+        serving(model.url, mcp_servers=[section]) as api,
+    ):
+        answer = await api.create(tools=[tool], input=[listed, asked], store=False)
+    assert types_of(answer) == ["mcp_approval_request"]

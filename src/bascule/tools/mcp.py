@@ -128,7 +128,9 @@ class McpHandler(ToolHandler[Found]):
             listing = await self._servers.pool.tools(server)
         except McpError as e:
             if earlier is not None:
-                return structs.replace(found, tools=earlier)
+                # Whether a tool only reads is for the operator's server to say, not for a history.
+                unsure = [structs.replace(tool, read_only=False) for tool in earlier]
+                return structs.replace(found, tools=earlier if server.guarded else unsure)
             _log.info("a server has no tools", server=server.shown, error=e.message)
             told = ListedTools(params.params.server_label, (), e.shown())
             return structs.replace(found, announcement=told)
