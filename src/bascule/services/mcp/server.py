@@ -14,8 +14,9 @@ class ClientCredentials(msgspec.Struct, frozen=True):
 
     client_id: str
     client_secret: Secret
-    issuer: str
-    """The authorization server that the client is known to; tokens come from no other."""
+    issuer: str | None
+    """The authorization server that the client is known to: tokens come from no other. Without one, from
+    whichever the server names."""
     scopes: str | None = None
 
 
