@@ -67,11 +67,11 @@ async def test_each_transport(how: str) -> None:
 async def test_progress_keeps_a_call_alive_within_its_limit() -> None:
     async with reached("stdio") as server, pooling() as pool:
         await pool.tools(server)
-        arguments = {"seconds": 1.2, "steps": 12}
-        result = await pool.call(server, "slow", arguments, seconds=0.6, hard_limit=LIMIT)
+        arguments = {"seconds": 2.4, "steps": 24}
+        result = await pool.call(server, "slow", arguments, seconds=1.2, hard_limit=LIMIT)
         assert result.content == [Content("text", text="slow, but done")]
         with pytest.raises(McpError, match=r"did not end the call in 0\.4 s"):
-            await pool.call(server, "slow", arguments, seconds=0.3, hard_limit=0.4)
+            await pool.call(server, "slow", arguments, seconds=5, hard_limit=0.4)
         with pytest.raises(McpError, match=r"did not answer in 0\.2 s"):
             await pool.call(server, "silent", {"seconds": 5}, seconds=0.2, hard_limit=LIMIT)
         # The connection is as good as before.

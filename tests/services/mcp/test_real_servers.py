@@ -96,8 +96,8 @@ async def test_everything(programs: Path, how: str) -> None:
         long = await pool.call(
             server,
             "trigger-long-running-operation",
-            {"duration": 1.5, "steps": 6},
-            seconds=0.8,
+            {"duration": 3, "steps": 12},
+            seconds=1.5,
             hard_limit=LIMIT,
         )
         assert not long.is_error
