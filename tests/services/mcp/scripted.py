@@ -74,7 +74,7 @@ def _json(data: Any) -> Response:
 async def scripted(server: Scripted) -> AsyncGenerator[Scripted]:
     """The server on loopback; `server.url` says where."""
     app = Starlette(routes=[Route("/mcp", server.serve, methods=["GET", "POST", "DELETE"])])
-    web = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    web = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="off"))
     serving = asyncio.create_task(web.serve())
     try:
         async with asyncio.timeout(LIMIT):
