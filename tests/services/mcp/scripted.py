@@ -13,7 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 Json = dict[str, Any]
-Answer = Json | Response
+Answer = Json | Response | None
+"""None: the method is not known."""
 Method = Callable[[Json], Answer | Awaitable[Answer]]
 
 LIMIT = 10.0
@@ -27,7 +28,9 @@ class Scripted:
     """`tools/list` gives `tools` and `tools/call` a text, unless `methods` say otherwise: a result, or
     a whole HTTP answer. `asked` holds the methods that came."""
 
-    def __init__(self, *tools: Json, **methods: Method) -> None:
+    def __init__(self, *tools: Json, session: str = "", **methods: Method) -> None:
+        """`session` is the id that it gives to who connects."""
+        self._headers = {"mcp-session-id": session} if session else {}
         self.tools = list(tools)
         self.methods = methods
         self.asked: list[str] = []
@@ -50,7 +53,9 @@ class Scripted:
         if result is None:
             error = {"code": -32601, "message": "Method not found"}
             return _json({"jsonrpc": "2.0", "id": message["id"], "error": error})
-        return _json({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        answer = _json({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        answer.headers.update(self._headers)
+        return answer
 
     def _result(self, method: str) -> Json | None:
         if method == "initialize":

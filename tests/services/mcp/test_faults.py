@@ -120,8 +120,53 @@ async def test_a_session_that_is_gone_begins_anew() -> None:
             return Response(status_code=404)
         return {"content": [{"type": "text", "text": "done"}]}
 
-    async with scripted(Scripted(tool("t"), tools_call=call)) as server, pooling() as pool:
+    server = Scripted(tool("t"), session="one", tools_call=call)
+    async with scripted(server), pooling() as pool:
         await pool.tools(of(server))
         result = await pool.call(of(server), "t", {}, seconds=LIMIT, hard_limit=LIMIT)
         assert [h.connects for h in pool.health()] == [2]
     assert result.content == [Content("text", text="done")]
+
+
+@pytest.mark.requirement("mcp:errors")
+@pytest.mark.parametrize("status", [404, 503])
+async def test_an_error_is_that_of_its_own_call(status: int) -> None:
+    """Of two calls at once the server refuses one over HTTP, and answers the other with an error of the
+    protocol, which must not be made again."""
+    refused = asyncio.Event()
+    asked: list[str] = []
+
+    async def call(params: Json) -> Json | Response | None:
+        asked.append(params["name"])
+        if params["name"] == "refused":
+            refused.set()
+            return Response(status_code=status)
+        await refused.wait()
+        return None
+
+    async with scripted(Scripted(tools_call=call)) as server, pooling() as pool:
+        await pool.tools(of(server))
+        own, other = await asyncio.gather(
+            *(
+                pool.call(of(server), name, {}, seconds=LIMIT, hard_limit=LIMIT)
+                for name in ("answered", "refused")
+            ),
+            return_exceptions=True,
+        )
+    assert isinstance(own, McpError)
+    assert isinstance(other, McpError)
+    assert (own.type, own.code) == ("protocol_error", -32601)
+    assert (other.type, other.code) == ("http_error", status)
+    assert asked.count("answered") == 1
+
+
+@pytest.mark.requirement("mcp:errors")
+async def test_an_error_of_the_protocol_that_came_with_an_http_status() -> None:
+    body = '{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"Unknown tool"}}'
+    answer = Response(body, 404, media_type="application/json")
+    server = Scripted(tool("t"), tools_call=lambda _: answer)
+    async with scripted(server), pooling() as pool:
+        with pytest.raises(McpError, match="Unknown tool") as wrong:
+            await pool.call(of(server), "t", {}, seconds=LIMIT, hard_limit=LIMIT)
+    assert (wrong.value.type, wrong.value.code) == ("protocol_error", -32602)
+    assert server.asked.count("tools/call") == 1

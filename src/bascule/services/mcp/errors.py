@@ -50,8 +50,7 @@ def closed(why: str = "The connection to the MCP server was lost.") -> McpError:
     return McpError("protocol_error", "connection_closed", why, lost=True)
 
 
-def http_error(status: int) -> McpError:
-    """Of an answer that is an HTTP error; a session that is gone begins anew."""
+def http_error(status: int, *, gone: bool = False) -> McpError:
+    """Of an answer that is an HTTP error; a session that is `gone` begins anew."""
     message = f"The MCP server answered with HTTP status {status}."
-    gone = status == 404
     return McpError("http_error", status, message, lost=gone, refused=gone)

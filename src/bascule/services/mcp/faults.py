@@ -19,13 +19,16 @@ from bascule.services.mcp.errors import (
 
 _WORDS: Final = 1000
 """Signs of a server's own message that are passed on."""
+_GONE: Final = "Session terminated"
+_STAND_INS: Final = (_GONE, "Not Found", "Server returned an error response")
+"""What the SDK says of an HTTP error whose body is no error of the protocol."""
 _LIMIT: Final = re.compile(r"exceeded the \d+ byte limit|has more than \d+ bytes")
 """What the SDK and the capped transport say of an answer that was cut."""
 
 
 def translated(fault: BaseException, status: int | None = None) -> McpError:
-    """What a fault of the SDK means. `status` is the HTTP status of the last answer that was an
-    error, which the SDK does not pass on."""
+    """What a fault of the SDK means. `status` is the HTTP status of an answer to this request that
+    was an error: the SDK does not pass it on, and puts words of its own in its place."""
     fault = innermost(fault)
     if isinstance(fault, McpError):
         return fault
@@ -33,8 +36,8 @@ def translated(fault: BaseException, status: int | None = None) -> McpError:
         return McpError("protocol_error", fault.code, fault.message)
     if isinstance(fault, httpx2.HTTPStatusError):
         return http_error(fault.response.status_code)
-    if status is not None and isinstance(fault, MCPError):
-        return http_error(status)
+    if isinstance(fault, MCPError) and status is not None and fault.message in _STAND_INS:
+        return http_error(status, gone=fault.message == _GONE)
     if isinstance(fault, MCPError):
         return _of_protocol(fault)
     if isinstance(fault, httpx2.TimeoutException | TimeoutError):
@@ -61,8 +64,7 @@ def _of_protocol(fault: MCPError) -> McpError:
         return McpError("protocol_error", "invalid_answer", fault.message[:_WORDS])
     if fault.code == REQUEST_TIMEOUT:
         return McpError("protocol_error", "timeout", "The MCP server did not answer in time.")
-    gone = fault.message == "Session terminated"
-    return McpError("protocol_error", fault.code, fault.message[:_WORDS], lost=gone, refused=gone)
+    return McpError("protocol_error", fault.code, fault.message[:_WORDS])
 
 
 def innermost(fault: BaseException) -> BaseException:

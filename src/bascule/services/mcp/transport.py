@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final, cast
 
@@ -31,9 +32,12 @@ _READ: Final = 24 * 3600.0
 _LINE: Final = 500
 """Signs of a line of a server's own log that are kept."""
 
+last_error: Final[ContextVar[list[int] | None]] = ContextVar("bascule_mcp_status", default=None)
+"""Takes the HTTP statuses of errors that answer what is sent from this context: the SDK sends each
+request from the context of who makes it."""
+
 Streams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 Transport = AbstractAsyncContextManager[Streams]
-Status = Callable[[int], None]
 
 
 class KnownContent:
@@ -96,13 +100,12 @@ async def streamable(
     server: McpServer,
     guard: Guard | None,
     max_bytes: int,
-    status: Status,
     ended: Callable[[], None],
 ) -> AsyncGenerator[Streams]:
-    """`status` is told each HTTP status that is an error."""
+    """Raises what the SDK does."""
     url = _url(server)
     async with (
-        _client(server, guard, max_bytes, status) as client,
+        _client(server, guard, max_bytes) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=max_bytes) as streams,
     ):
         yield KnownContent(streams[0], ended), streams[1]
@@ -113,7 +116,6 @@ async def event_stream(
     server: McpServer,
     guard: Guard | None,
     max_bytes: int,
-    status: Status,
     ended: Callable[[], None],
 ) -> AsyncGenerator[Streams]:
     """The transport of the protocol's first version."""
@@ -123,7 +125,7 @@ async def event_stream(
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        return _client(server, guard, max_bytes, status)
+        return _client(server, guard, max_bytes)
 
     async with sse_client(_url(server), httpx_client_factory=factory) as streams:
         yield KnownContent(streams[0], ended), streams[1]
@@ -170,9 +172,7 @@ def _url(server: McpServer) -> str:
     return server.url
 
 
-def _client(
-    server: McpServer, guard: Guard | None, max_bytes: int, status: Status
-) -> httpx2.AsyncClient:
+def _client(server: McpServer, guard: Guard | None, max_bytes: int) -> httpx2.AsyncClient:
     client = http_client(
         guard=guard if server.guarded else None,
         max_bytes=max_bytes,
@@ -182,8 +182,9 @@ def _client(
     )
 
     async def note(response: httpx2.Response) -> None:
-        if response.status_code >= 400 and response.request.method == "POST":
-            status(response.status_code)
+        statuses = last_error.get()
+        if statuses is not None and response.status_code >= 400:
+            statuses.append(response.status_code)
 
     client.event_hooks = {"response": [note]}
     return client
