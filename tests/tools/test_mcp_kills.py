@@ -12,7 +12,7 @@ import pytest
 
 from bascule.testing import Call, ModelServer, Reply, Request
 from tests.serving import serving
-from tests.tools.test_mcp import CONFIGURED, types_of
+from tests.tools.mcp_gateway import CONFIGURED, types_of
 
 pytestmark = pytest.mark.anyio
 

@@ -44,7 +44,7 @@ from bascule.protocols.responses.items import (
 )
 from bascule.toolkit.approval import Question
 from bascule.toolkit.discovery import Announcement
-from bascule.toolkit.outcome import Call, Failed, Outcome, Output
+from bascule.toolkit.outcome import Call, Failed, Outcome
 from bascule.toolkit.ownership import Owner
 from bascule.toolkit.projection import Projection
 from bascule.toolkit.registry import ToolEntry
@@ -307,7 +307,7 @@ class Accumulator:
         slot.hidden = call.refused
         if entry is None or call.refused:
             return
-        if entry.asks and not call.resumed:
+        if entry.asks:
             slot.hidden = True  # until it may run
         else:
             self._project(call, entry)
@@ -321,12 +321,10 @@ class Accumulator:
         elif entry.ownership.owner is Owner.GATEWAY:
             slot.hidden = True  # a call that nobody but the gateway has to know of
 
-    def show_call(self, call: RoundCall) -> None:
+    def show_call(self, call: RoundCall, entry: ToolEntry) -> None:
         """A complete call that was hidden until it was known whether it may run."""
-        if call.entry is None:
-            return
         call.slot.hidden = False
-        self._project(call, call.entry)
+        self._project(call, entry)
         if call.slot.projection is not None:
             call.slot.projection.complete(call.call.arguments, call.status)
 
@@ -335,9 +333,10 @@ class Accumulator:
         reopened = RoundCall(call, entry, Slot(self, mint("fc")))
         reopened.resumed = True
         reopened.status = "completed"
-        self._take(reopened)
-        if reopened.slot.projection is not None:
-            reopened.slot.projection.complete(call.arguments, "completed")
+        reopened.slot.call = reopened
+        self.calls.append(reopened)
+        self.round_items.append(reopened)
+        self.show_call(reopened, entry)
         self.flush()
         return reopened
 
@@ -466,20 +465,6 @@ def _prefix(item: OpenItem) -> str:
     """The server's own, which says what kind of item it is."""
     found = _PREFIX.match(item.text("id"))
     return found[0] if found else _PREFIXES.get(item.type, "item")
-
-
-def flat_call(call: RoundCall) -> FunctionCall:
-    """The call as the model made it; servers refuse histories in which arguments are no object."""
-    arguments = call.call.arguments
-    if call.refused and not json.is_object(arguments):
-        arguments = json.encode({"arguments": arguments}).decode()
-    return FunctionCall(call.call.call_id, call.call.name, arguments)
-
-
-def flat_output(call: RoundCall, outcome: Output | Failed) -> FunctionCallOutput:
-    if isinstance(outcome, Output):
-        return FunctionCallOutput(call.call.call_id, outcome.output)
-    return FunctionCallOutput(call.call.call_id, json.encode({"error": outcome.message}).decode())
 
 
 class _Head(msgspec.Struct):

@@ -1,9 +1,13 @@
-"""Whose a round's calls are, and what is told of those that the gateway does not run."""
+"""Whose a round's calls are, what is told of those that the gateway does not run, and what the model
+reads of calls."""
 
 from collections.abc import Sequence
 
 from bascule.engine.accumulator import RoundCall
+from bascule.protocols import json
+from bascule.protocols.responses.items import FunctionCall, FunctionCallOutput
 from bascule.telemetry.observe import TurnObserver
+from bascule.toolkit.outcome import Failed, Output
 from bascule.toolkit.ownership import Owner
 
 UNDECLARED = "undeclared"
@@ -28,3 +32,17 @@ def note_calls(observed: TurnObserver, calls: Sequence[RoundCall]) -> None:
             observed.tool_call(kind, "client")
         elif call.fault is not None:
             observed.tool_call(kind, "failed")
+
+
+def flat_call(call: RoundCall) -> FunctionCall:
+    """The call as the model made it; servers refuse histories in which arguments are no object."""
+    arguments = call.call.arguments
+    if call.refused and not json.is_object(arguments):
+        arguments = json.encode({"arguments": arguments}).decode()
+    return FunctionCall(call.call.call_id, call.call.name, arguments)
+
+
+def flat_output(call: RoundCall, outcome: Output | Failed) -> FunctionCallOutput:
+    if isinstance(outcome, Output):
+        return FunctionCallOutput(call.call.call_id, outcome.output)
+    return FunctionCallOutput(call.call.call_id, json.encode({"error": outcome.message}).decode())

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from bascule.engine.accumulator import Accumulator, RoundCall, flat_call, flat_output
+from bascule.engine.accumulator import Accumulator, RoundCall
 from bascule.engine.call_limit import CallLimit
+from bascule.engine.calls import flat_call, flat_output
 from bascule.engine.decide import why_not_run
 from bascule.engine.engine import EngineSettings
 from bascule.engine.resuming import Resumed
@@ -84,7 +85,7 @@ class GatewayCalls:
         if isinstance(verdict, Ask):
             call.question = binding.executor.ask(call.call, entry.shown_identity, binding.params)
             return False
-        self._accumulator.show_call(call)
+        self._accumulator.show_call(call, entry)
         if isinstance(verdict, Forbid):
             call.fault = Failed(message=verdict.reason, code="forbidden")
             return False
@@ -159,7 +160,6 @@ class GatewayCalls:
             SuspendedCall(
                 call=call.call,
                 tool=b"null" if entry is None else bytes(entry.handler.masked(entry.declaration)),
-                type="" if entry is None else entry.identity.kind,
                 awaits=outcome.awaits,
                 state=outcome.state,
                 approval=call.question is not None,

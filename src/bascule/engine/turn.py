@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import structlog
 from msgspec import Raw
 
-from bascule.engine.accumulator import Accumulator, RoundCall, flat_call, flat_output
+from bascule.engine.accumulator import Accumulator, RoundCall
 from bascule.engine.asking import Asking
-from bascule.engine.calls import is_client, note_calls
+from bascule.engine.calls import flat_call, flat_output, is_client, note_calls
 from bascule.engine.chain import NO_CHAIN, check_names, lost, make_commit, write
 from bascule.engine.choice import relaxed
 from bascule.engine.decide import LoopDecision, Step, classify_round

@@ -30,7 +30,7 @@ _EMBEDDING: Final = (
 )
 """Networks whose addresses hold an IPv4 address, and how many bits come after it."""
 _TEREDO: Final = ipaddress.ip_network("2001::/32")
-_LOCAL_NAMES: Final = ("localhost", "local", "internal", "localdomain", "home.arpa", "onion")
+_LOCAL_NAMES: Final = ("localhost", "local", "internal", "localdomain", "onion")
 _NUMBERS: Final = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)(\.(0[xX][0-9a-fA-F]*|[0-9]+)){0,3}")
 
 

@@ -186,7 +186,12 @@ async def test_servers_that_cannot_be_reached() -> None:
         with pytest.raises(McpError):
             await pool.tools(McpServer(label="b", command="/no/such/program", guarded=False))
         hanging = McpServer(
-            label="c", command="sleep", args=("60",), guarded=False, connect_timeout=0.3
+            label="c",
+            command="sleep",
+            args=("60",),
+            guarded=False,
+            shared=True,
+            connect_timeout=0.3,
         )
         with pytest.raises(McpError, match=r"did not answer in 0\.3 s"):
             await pool.tools(hanging)

@@ -50,8 +50,6 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._listing: asyncio.Task[tuple[list[McpTool], bool]] | None = None
-        self.version = 0
-        """How often the server has said that its tools changed."""
         self.dead = False
 
     async def open(self) -> None:
@@ -164,7 +162,6 @@ class Connection:
             self._changed()
 
     def _changed(self) -> None:
-        self.version += 1
         self._listing = None
 
     async def _logged(self, params: LoggingMessageNotificationParams) -> None:
@@ -187,13 +184,6 @@ class Connection:
             if listing.cancelled():
                 raise closed() from None
             raise
-
-    def known(self) -> list[McpTool] | None:
-        """The tools as they were listed last, if they are known and have not changed."""
-        task = self._listing
-        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
-            return None
-        return task.result()[0]
 
     async def _list(self) -> tuple[list[McpTool], bool]:
         tools: list[McpTool] = []

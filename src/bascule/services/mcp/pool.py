@@ -14,6 +14,7 @@ from bascule.services.egress import Guard
 from bascule.services.mcp.content import Content, McpResult, McpTool
 from bascule.services.mcp.errors import McpError, closed
 from bascule.services.mcp.server import McpServer
+from bascule.toolkit.handler import Health
 
 _log = structlog.stdlib.get_logger("bascule.mcp")
 
@@ -34,27 +35,14 @@ class Listing(msgspec.Struct, frozen=True):
     resources: bool
 
 
-class Health(msgspec.Struct):
-    """How a server has done; `server` is its label."""
-
-    server: str
-    state: str = "closed"
-    """`connected`, `connecting`, `backing_off` or `closed`."""
-    error: str | None = None
-    """What the last failure to connect was."""
-    calls: int = 0
-    failures: int = 0
-    connects: int = 0
-
-
 class _Place:
     """A server's place in the pool."""
 
     def __init__(self, server: McpServer) -> None:
         self.connection: Connection | None = None
         self.opening: asyncio.Task[Connection] | None = None
-        self.health = Health(server.label)
-        self.configured = not server.guarded
+        self.health = Health("mcp", server.label)
+        self.shared = server.shared
         self.pause = 0.0
         self.not_before = 0.0
         self.last_used = time.monotonic()
@@ -94,20 +82,6 @@ class McpPool:
         tools, resources = await self._with(server, lambda c: c.listing(), again=True)
         return Listing(tools, resources)
 
-    def known(self, server: McpServer) -> list[McpTool] | None:
-        """The tools of a connected server as it listed them last; asks nobody. None if it has said
-        since that they changed, or nothing is known."""
-        place = self._places.get(server.key)
-        if place is None or place.connection is None or place.connection.dead:
-            return None
-        return place.connection.known()
-
-    def changed(self, server: McpServer) -> bool:
-        """Whether a connected server has said that its tools changed since they were listed."""
-        place = self._places.get(server.key)
-        connection = None if place is None else place.connection
-        return connection is not None and connection.version > 0 and connection.known() is None
-
     async def call(
         self,
         server: McpServer,
@@ -133,9 +107,9 @@ class McpPool:
         """Raises McpError."""
         return await self._with(server, lambda c: c.read(uri, seconds), again=True)
 
-    def health(self, *, configured: bool = False) -> list[Health]:
+    def health(self, *, shared: bool = False) -> list[Health]:
         """Of all servers, or of those that no request has brought."""
-        places = [p for p in self._places.values() if p.configured or not configured]
+        places = [p for p in self._places.values() if p.shared or not shared]
         for place in places:
             if place.connection is not None and place.connection.dead:
                 place.health.state = "closed"
@@ -224,7 +198,7 @@ class McpPool:
         except McpError as e:
             place.health.state, place.health.error = "closed", e.message
             place.fault = e
-            if place.configured:
+            if place.shared:
                 place.pause = min(max(place.pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE)
                 place.not_before = time.monotonic() + place.pause * random.uniform(0.5, 1)  # noqa: S311
             raise
@@ -259,7 +233,7 @@ class McpPool:
         self._drop(place, place.connection)
 
     async def _sweep(self) -> None:
-        """Close what was not used for a while; forget what is closed, but for configured servers."""
+        """Close what was not used for a while; forget what is closed, but for servers that all share."""
         while True:
             await asyncio.sleep(max(self._idle / 4, 0.05))
             limit = time.monotonic() - self._idle
@@ -267,7 +241,7 @@ class McpPool:
                 if place.busy or place.last_used > limit:
                     continue
                 self._drop(place, place.connection)
-                if not place.configured:
+                if not place.shared:
                     del self._places[key]
 
 
