@@ -1,4 +1,5 @@
-"""An MCP server on stdio with one tool, for agents under test: it reads a note out, backwards."""
+"""An MCP server on stdio, for agents under test: it reads a note out, backwards. An argument says how
+many tools it has; the others do nothing."""
 
 import json
 import sys
@@ -24,7 +25,9 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
                 "serverInfo": {"name": "notes", "version": "1"},
             }
         case "tools/list":
-            return {"tools": [TOOL]}
+            count = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+            others = [{**TOOL, "name": f"do_nothing_{i}"} for i in range(1, count)]
+            return {"tools": [TOOL, *others]}
         case "tools/call":
             title = params["arguments"]["title"]
             return {"content": [{"type": "text", "text": f"note {title[::-1]}"}]}

@@ -188,8 +188,9 @@ async def test_a_file_is_patched_by_a_custom_tool(codex: Codex, between: Any) ->
 
 
 @pytest.mark.requirement("tool:call:round-trip")
+@pytest.mark.parametrize("count", [1, 12, 40])
 async def test_an_mcp_server_of_its_own_is_called_in_its_namespace(
-    codex: Codex, between: Any
+    codex: Codex, between: Any, count: int
 ) -> None:
     script = [
         Reply(Call("mcp__notes__read_note", {"title": "abc"}, split=4), USAGE),
@@ -198,7 +199,7 @@ async def test_an_mcp_server_of_its_own_is_called_in_its_namespace(
     tables = f"""
 [mcp_servers.notes]
 command = "{sys.executable}"
-args = ["{notes_server.__file__}"]
+args = ["{notes_server.__file__}", "{count}"]
 required = true
 """
     async with between(script) as gateway:
@@ -211,7 +212,9 @@ required = true
     assert called["result"]["content"] == [{"type": "text", "text": "note cba"}]
 
     groups = {tool["name"]: tool for tool in gateway.asked[0]["tools"] if "tools" in tool}
-    assert [member["name"] for member in groups["mcp__notes"]["tools"]] == ["read_note"]
+    members = [member["name"] for member in groups["mcp__notes"]["tools"]]
+    assert max(members) == "read_note"
+    assert len(members) == count
     assert_all_tools_arrived(gateway, but={"web_search"})
     call, _ = gateway.asked[1]["input"][-2:]
     assert (call["namespace"], call["name"]) == ("mcp__notes", "read_note")

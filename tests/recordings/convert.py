@@ -87,17 +87,18 @@ def reasoning_text(item: Json) -> str:
 def reply(recording: Recording) -> Reply:
     """What the Chat server answers, in a few chunks each."""
     response, items = output_of(recording)
-    steps: list[Step] = []
+    made: list[Step] = []
     for item in items:
-        steps += _steps(item)
-    calls = any(isinstance(step, Call) for step in steps)
+        made += steps(item)
+    calls = any(isinstance(step, Call) for step in made)
     reason = (response.get("incomplete_details") or {}).get("reason")
     reasons = {"max_output_tokens": "length", "content_filter": "content_filter"}
     finish = reasons[reason] if reason else "tool_calls" if calls else "stop"
-    return Reply(*steps, Finish(finish), *_usage(response.get("usage")))
+    return Reply(*made, Finish(finish), *_usage(response.get("usage")))
 
 
-def _steps(item: Json) -> list[Step]:
+def steps(item: Json) -> list[Step]:
+    """What a model says that stands for an item."""
     match item["type"]:
         case "message":
             return [step for part in item["content"] for step in _part(part)]

@@ -1,81 +1,32 @@
 """MCP tools through the gateway: a real server over HTTP or pipes, the scripted model server, and what
 the client sees."""
 
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import asyncio
 from typing import Any
 
 import msgspec
 import pytest
 
 from bascule.testing import Call, ModelServer, Reply, responded
-from tests.services.mcp.servers import PAPERS, ROOT, listening
-from tests.serving import Answer, Api, serving
+from tests.services.mcp.servers import listening
+from tests.serving import serving
+from tests.tools.mcp_gateway import (
+    CALL_EVENTS,
+    CONFIGURED,
+    LIST_EVENTS,
+    LOCAL,
+    MCP,
+    in_front_of,
+    only,
+    outputs,
+    pool_of,
+    query,
+    types_of,
+)
 
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
-
-LOCAL: Json = {"tools": {"mcp": {"allow_hosts": ["127.0.0.1"]}}}
-CONFIGURED: Json = {
-    "label": "papers",
-    "command": sys.executable,
-    "args": [*PAPERS, "stdio"],
-    "env": {"PYTHONPATH": str(ROOT)},
-}
-LIST_EVENTS = [
-    "output_item.added",
-    "mcp_list_tools.in_progress",
-    "mcp_list_tools.completed",
-    "output_item.done",
-]
-CALL_EVENTS = [
-    "output_item.added",
-    "mcp_call.in_progress",
-    "mcp_call_arguments.delta",
-    "mcp_call_arguments.done",
-    "mcp_call.completed",
-    "output_item.done",
-]
-
-
-def query(topic: str = "bridges", id_: str = "call_1") -> Reply:
-    return Reply(Call("papers__query_papers", {"topic": topic}, id=id_))
-
-
-@asynccontextmanager
-async def in_front_of(
-    replies: Any, **sections: Any
-) -> AsyncGenerator[tuple[Api, ModelServer, Json]]:
-    """A gateway, the model's server, and a declaration of the papers server."""
-    async with (
-        listening() as (url, _),
-        ModelServer(replies) as model,
-        serving(model.url, **{**LOCAL, **sections}) as api,
-    ):
-        declaration = {
-            "type": "mcp",
-            "server_label": "papers",
-            "server_url": url,
-            "require_approval": "never",
-        }
-        yield api, model, declaration
-
-
-def types_of(answer: Answer) -> list[str]:
-    return [item["type"] for item in answer.response["output"]]
-
-
-def only(answer: Answer, type_: str) -> Json:
-    [item] = [item for item in answer.response["output"] if item["type"] == type_]
-    return item
-
-
-def outputs(model: ModelServer, turn: int) -> list[str]:
-    """What tools said to the model."""
-    messages = model.chats[turn].json["messages"]
-    return [message["content"] for message in messages if message["role"] == "tool"]
 
 
 @pytest.mark.requirement("mcp:list:order")
@@ -140,105 +91,6 @@ async def test_a_server_is_listed_once_in_a_chain(stored: bool) -> None:
     assert said == ["3 papers about bridges", "3 papers about towers"]
 
 
-@pytest.mark.requirement("mcp:approval")
-@pytest.mark.parametrize("policy", [None, "always", {"never": {"tool_names": ["insert_paper"]}}])
-@pytest.mark.parametrize("stored", [True, False])
-@pytest.mark.parametrize("stream", [True, False])
-async def test_an_approval(policy: Any, stored: bool, stream: bool) -> None:
-    async with in_front_of([query(), "Three.", "Welcome."]) as (api, model, tool):
-        tool["require_approval"] = policy
-        if policy is None:
-            del tool["require_approval"]
-        first = await api.create(tools=[tool], stream=stream, store=stored)
-        request = only(first, "mcp_approval_request")
-        response = {
-            "type": "mcp_approval_response",
-            "approval_request_id": request["id"],
-            "approve": True,
-        }
-        if stored:
-            more: Json = {"previous_response_id": first.response["id"], "input": [response]}
-        else:
-            more = {"input": [*first.response["output"], response], "store": False}
-        second = await api.create(tools=[tool], stream=stream, **more)
-        said = outputs(model, 1)
-        third = None
-        if not stored:
-            again = {"type": "message", "role": "user", "content": "Thanks."}
-            history = [*more["input"], *second.response["output"], again]
-            third = await api.create(tools=[tool], store=False, input=history)
-    assert first.response["status"] == "completed"
-    assert types_of(first) == ["mcp_list_tools", "mcp_approval_request"]
-    assert request == {
-        "id": request["id"],
-        "type": "mcp_approval_request",
-        "arguments": '{"topic":"bridges"}',
-        "name": "query_papers",
-        "server_label": "papers",
-    }
-    assert types_of(second) == ["mcp_call", "message"]
-    call = only(second, "mcp_call")
-    assert call["approval_request_id"] == request["id"]
-    assert call["output"] == "3 papers about bridges"
-    assert said == ["3 papers about bridges"]
-    if third is not None:  # it is history now, and does not run again
-        assert (third.status, types_of(third)) == (200, ["message"])
-
-
-@pytest.mark.requirement("mcp:approval:refused")
-@pytest.mark.parametrize("stored", [True, False])
-async def test_a_refusal_reaches_the_model(stored: bool) -> None:
-    async with in_front_of([query(), "Then not."]) as (api, model, tool):
-        del tool["require_approval"]
-        first = await api.create(tools=[tool], store=stored)
-        said: Json = {
-            "type": "mcp_approval_response",
-            "approval_request_id": only(first, "mcp_approval_request")["id"],
-            "approve": False,
-            "reason": "Too costly.",
-        }
-        more: Json = {"previous_response_id": first.response["id"], "input": [said]}
-        if not stored:
-            more = {"input": [*first.response["output"], said], "store": False}
-        second = await api.create(tools=[tool], **more)
-        heard = outputs(model, 1)
-    assert types_of(second) == ["message"]
-    assert heard == ["The user did not approve this call. Too costly."]
-
-
-@pytest.mark.requirement("mcp:approval:wrong")
-async def test_wrong_approvals() -> None:
-    async with in_front_of([query(), "Three.", "More."]) as (api, _, tool):
-        del tool["require_approval"]
-        first = await api.create(tools=[tool])
-        id_ = only(first, "mcp_approval_request")["id"]
-        before: Json = {"previous_response_id": first.response["id"], "tools": [tool]}
-        yes = {"type": "mcp_approval_response", "approval_request_id": id_, "approve": True}
-        unknown = {**yes, "approval_request_id": "mcpr_unknown"}
-        left_out = await api.create(**before, input="Hello?")
-        twice = await api.create(**before, input=[yes, yes])
-        strange = await api.create(**before, input=[yes, unknown])
-        undeclared = await api.create(previous_response_id=first.response["id"], input=[yes])
-        done = await api.create(**before, input=[yes])
-        late = await api.create(previous_response_id=done.response["id"], tools=[tool], input=[yes])
-        alone = await api.create(tools=[tool], input=[unknown])
-    told = [
-        (a.status, a.error["param"]) for a in (left_out, twice, strange, undeclared, late, alone)
-    ]
-    assert told == [
-        (400, "input"),
-        (400, "input[1]"),
-        (400, "input[1].approval_request_id"),
-        (400, "tools"),
-        (400, "input[0].approval_request_id"),
-        (400, "input[0].approval_request_id"),
-    ]
-    assert (
-        left_out.error["message"] == f"No approval response found for the approval request {id_}."
-    )
-    assert done.status == 200
-
-
 @pytest.mark.requirement("mcp:configured")
 async def test_a_configured_server_by_its_label() -> None:
     section = {**CONFIGURED, "allowed_tools": {"read_only": True}, "require_approval": "never"}
@@ -262,7 +114,7 @@ async def test_a_configured_server_by_its_label() -> None:
         metrics = await api.send("GET", "/metrics")
     [health] = ready.json["tools"]
     assert (health["name"], health["state"], health["failures"]) == ("papers", "connected", 0)
-    assert b'bascule_mcp_server_connected{name="papers"} 1.0' in metrics.body
+    assert b'bascule_tool_dependency_connected{name="papers",type="mcp"} 1.0' in metrics.body
     assert answer.status == 200, answer.body
     assert types_of(answer) == ["mcp_list_tools", "mcp_call", "message"]
     assert [t["name"] for t in only(answer, "mcp_list_tools")["tools"]] == ["query_papers"]
@@ -499,31 +351,77 @@ async def test_a_server_that_speaks_responses(native: bool) -> None:
         assert types_of(answer) == ["mcp_list_tools", "mcp_call", "message"]
 
 
-@pytest.mark.requirement("mcp:approval:restart")
-async def test_an_approval_after_a_restart_and_by_another_key(tmp_path: Any) -> None:
-    sections: Json = {
-        "state": {"url": f"sqlite:///{tmp_path}/state.db"},
-        "security": {"keys": ["00" * 32]},
-        "server": {"api_keys": ["one", "two"]},
-        **LOCAL,
+@pytest.mark.requirement("mcp:configured")
+async def test_a_history_does_not_say_what_the_operators_server_may_do() -> None:
+    """The list that came along says that the tool only reads; the server cannot be asked."""
+    section = {
+        "label": "papers",
+        "command": "/no/such/program",
+        "require_approval": {"never": {"read_only": True}},
     }
-    one, two = ({"authorization": f"Bearer {key}"} for key in ("one", "two"))
-    async with listening() as (url, _), ModelServer([query(), "Three."]) as model:
-        tool = {"type": "mcp", "server_label": "papers", "server_url": url}
-        async with serving(model.url, **sections) as api:
-            first = await api.create(one, tools=[tool])
-        yes: Json = {
-            "type": "mcp_approval_response",
-            "approval_request_id": only(first, "mcp_approval_request")["id"],
-            "approve": True,
-        }
-        more: Json = {
-            "previous_response_id": first.response["id"],
-            "tools": [tool],
-            "input": [yes],
-        }
-        async with serving(model.url, **sections) as api:
-            other = await api.create(two, **more)
-            second = await api.create(one, **more)
-    assert (other.status, other.error["code"]) == (400, "previous_response_not_found")
-    assert types_of(second) == ["mcp_call", "message"]
+    listed = {
+        "type": "mcp_list_tools",
+        "id": "mcpl_1",
+        "server_label": "papers",
+        "tools": [
+            {
+                "name": "query_papers",
+                "description": "",
+                "input_schema": {"type": "object"},
+                "annotations": {"read_only": True},
+            }
+        ],
+    }
+    asked = {"type": "message", "role": "user", "content": "How many?"}
+    tool = {"type": "mcp", "server_label": "papers", "require_approval": "never"}
+    async with (
+        ModelServer([query()]) as model,
+        serving(model.url, mcp_servers=[section]) as api,
+    ):
+        answer = await api.create(tools=[tool], input=[listed, asked], store=False)
+    assert types_of(answer) == ["mcp_approval_request"]
+
+
+@pytest.mark.requirement("mcp:resources")
+@pytest.mark.parametrize("stored", [True, False])
+async def test_the_next_turn_offers_the_same(stored: bool) -> None:
+    """A server's resources are not in its list, and its connection may be gone meanwhile."""
+    async with in_front_of(["One.", "Two."], tools={"mcp": MCP | {"idle_seconds": 0.05}}) as (
+        api,
+        model,
+        tool,
+    ):
+        first = await api.create(tools=[tool])
+        async with asyncio.timeout(10):
+            while pool_of(api).health():
+                await asyncio.sleep(0.01)
+        more: Json = {"previous_response_id": first.response["id"]}
+        if not stored:
+            asked = {"type": "message", "role": "user", "content": "And?"}
+            more = {"input": [*first.response["output"], asked], "store": False}
+        second = await api.create(tools=[tool], **more)
+        offered = [chat.json["tools"] for chat in model.chats]
+    assert types_of(second) == ["message"]
+    assert offered[0] == offered[1]
+    assert "papers__read_resource" in [t["function"]["name"] for t in offered[0]]
+
+
+@pytest.mark.requirement("mcp:health")
+async def test_what_clients_bring_is_not_in_the_health() -> None:
+    """Labels, connectors and credentials of requests would be series without end, for all to see."""
+    async with listening() as (url, _), ModelServer(lambda _: Reply("Hi.")) as model:
+        tools = {"mcp": {"connectors": {"connector_papers": url}}}
+        own = {"label": "own", "url": url}
+        async with serving(model.url, tools=tools, mcp_servers=[own]) as api:
+            for i in range(3):
+                for place in ({"connector_id": "connector_papers"}, {}):
+                    label = "own" if not place else f"made-up-{i}"
+                    tool = {"type": "mcp", "server_label": label, "authorization": f"t{i}", **place}
+                    answer = await api.create(tools=[tool])
+                    assert answer.status == 200, answer.body
+            await api.create(tools=[{"type": "mcp", "server_label": "own"}])
+            ready = await api.send("GET", "/ready")
+            metrics = await api.send("GET", "/metrics")
+    assert [health["name"] for health in ready.json["tools"]] == ["own"]
+    assert metrics.body.count(b"bascule_tool_dependency_connected{") == 1
+    assert b"made-up" not in metrics.body

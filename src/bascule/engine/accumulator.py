@@ -313,7 +313,7 @@ class Accumulator:
         slot.hidden = call.refused
         if entry is None or call.refused:
             return
-        if entry.asks and not call.resumed:
+        if entry.asks:
             slot.hidden = True  # until it may run
         else:
             self._project(call, entry)
@@ -327,12 +327,10 @@ class Accumulator:
         elif entry.ownership.owner is Owner.GATEWAY:
             slot.hidden = True  # a call that nobody but the gateway has to know of
 
-    def show_call(self, call: RoundCall) -> None:
+    def show_call(self, call: RoundCall, entry: ToolEntry) -> None:
         """A complete call that was hidden until it was known whether it may run."""
-        if call.entry is None:
-            return
         call.slot.hidden = False
-        self._project(call, call.entry)
+        self._project(call, entry)
         if call.slot.projection is not None:
             call.slot.projection.complete(call.call.arguments, call.status)
 
@@ -341,9 +339,10 @@ class Accumulator:
         reopened = RoundCall(call, entry, Slot(self, mint("fc")))
         reopened.resumed = True
         reopened.status = "completed"
-        self._take(reopened)
-        if reopened.slot.projection is not None:
-            reopened.slot.projection.complete(call.arguments, "completed")
+        reopened.slot.call = reopened
+        self.calls.append(reopened)
+        self.round_items.append(reopened)
+        self.show_call(reopened, entry)
         self.flush()
         return reopened
 

@@ -85,7 +85,7 @@ class GatewayCalls:
         if isinstance(verdict, Ask):
             call.question = binding.executor.ask(call.call, entry.shown_identity, binding.params)
             return False
-        self._accumulator.show_call(call)
+        self._accumulator.show_call(call, entry)
         if isinstance(verdict, Forbid):
             call.fault = Failed(message=verdict.reason, code="forbidden")
             return False
@@ -162,7 +162,6 @@ class GatewayCalls:
             SuspendedCall(
                 call=call.call,
                 tool=b"null" if entry is None else bytes(entry.handler.masked(entry.declaration)),
-                type="" if entry is None else entry.identity.kind,
                 awaits=outcome.awaits,
                 state=outcome.state,
                 approval=call.question is not None,

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 from msgspec import Raw
 
 from bascule.engine.engine import NAME_LIMIT
-from bascule.protocols.errors import invalid
+from bascule.protocols import json
+from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.responses.items import FunctionCallOutput, Item
 from bascule.toolkit.discovery import Discovery
 from bascule.toolkit.handler import Handlers
@@ -15,6 +17,13 @@ from bascule.toolkit.outcome import SuspendedCall
 from bascule.toolkit.plan import ToolPlan
 from bascule.toolkit.prepare import recalled
 from bascule.toolkit.registry import ToolEntry
+
+
+class _Declared(msgspec.Struct):
+    type: str = ""
+
+
+_declared = json.decoder(_Declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,8 @@ def claim(
 
 
 def _unanswered(key: str, call: SuspendedCall, handlers: Handlers) -> str:
-    handler = handlers.for_type(call.type)
+    type_ = "" if call.tool == b"null" else _declared(call.tool).type
+    handler = handlers.for_type(type_)
     if handler is None:
         return f"No tool output found for function call {key}."
     return handler.unanswered(key)
@@ -95,7 +105,12 @@ async def _entry(
     found = plan.registry.lookup(wire)
     if (found is None or found.wire != wire) and suspended.tool != b"null":
         fixed = Ledger(NAME_LIMIT, names.table())
-        recall = await recalled(Raw(suspended.tool), handlers, fixed, discovery)
+        try:
+            recall = await recalled(Raw(suspended.tool), handlers, fixed, discovery)
+        except (
+            ApiError
+        ) as e:  # the stored declaration is at fault, and stands nowhere in this request
+            raise invalid(e.message, "tools", e.code) from e
         found = recall.registry.lookup(wire)
     if found is None or found.wire != wire or found.ownership.binding is None:
         raise invalid(

@@ -205,6 +205,7 @@ SCHEMAS: Final[dict[str, Json]] = {
     ),
     "ToolHealth": _object(
         {
+            "type": STRING,
             "name": STRING,
             "state": {"enum": ["connected", "connecting", "backing_off", "closed"]},
             "error": _null_or(STRING),

@@ -6,7 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from bascule.toolkit.handler import Handlers
 
-_LABELS = ("name",)
+_LABELS = ("type", "name")
 
 
 class ToolHealth:
@@ -17,21 +17,23 @@ class ToolHealth:
 
     def collect(self) -> Iterator[Metric]:
         connected = GaugeMetricFamily(
-            "bascule_mcp_server_connected", "Whether a configured MCP server is.", labels=_LABELS
+            "bascule_tool_dependency_connected",
+            "Whether what a tool type depends on is.",
+            labels=_LABELS,
         )
         calls = CounterMetricFamily(
-            "bascule_mcp_server_calls", "What it was asked.", labels=_LABELS
+            "bascule_tool_dependency_calls", "What it was asked.", labels=_LABELS
         )
         failures = CounterMetricFamily(
-            "bascule_mcp_server_failures", "How often that failed.", labels=_LABELS
+            "bascule_tool_dependency_failures", "How often that failed.", labels=_LABELS
         )
         connects = CounterMetricFamily(
-            "bascule_mcp_server_connects", "How often it was connected to.", labels=_LABELS
+            "bascule_tool_dependency_connects", "How often it was connected to.", labels=_LABELS
         )
         for health in self._handlers.health():
-            name = [health.name]
-            connected.add_metric(name, health.state == "connected")
-            calls.add_metric(name, health.calls)
-            failures.add_metric(name, health.failures)
-            connects.add_metric(name, health.connects)
+            place = [health.type, health.name]
+            connected.add_metric(place, health.state == "connected")
+            calls.add_metric(place, health.calls)
+            failures.add_metric(place, health.failures)
+            connects.add_metric(place, health.connects)
         yield from (connected, calls, failures, connects)

@@ -10,12 +10,14 @@ import ipaddress
 import re
 import socket
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-import httpx2
 import msgspec
 
 from bascule.config import ConfigError
+
+if TYPE_CHECKING:
+    import httpx2
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -28,7 +30,7 @@ _EMBEDDING: Final = (
 )
 """Networks whose addresses hold an IPv4 address, and how many bits come after it."""
 _TEREDO: Final = ipaddress.ip_network("2001::/32")
-_LOCAL_NAMES: Final = ("localhost", "local", "internal", "localdomain", "home.arpa", "onion")
+_LOCAL_NAMES: Final = ("localhost", "local", "internal", "localdomain", "onion")
 _NUMBERS: Final = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)(\.(0[xX][0-9a-fA-F]*|[0-9]+)){0,3}")
 
 
@@ -101,7 +103,7 @@ class Guard:
         self._policy = policy
         self._resolver = resolver or SystemResolver()
 
-    async def addresses(self, url: httpx2.URL) -> list[str]:
+    async def addresses(self, url: "httpx2.URL") -> list[str]:
         """Where a URL may connect to, at least one. Raises EgressError."""
         host = check_url(url)
         if host in self._policy.hosts:
@@ -121,7 +123,7 @@ class Guard:
                 raise _blocked(host)
         return found
 
-    async def _resolved(self, host: str, url: httpx2.URL) -> list[str]:
+    async def _resolved(self, host: str, url: "httpx2.URL") -> list[str]:
         try:
             found = await self._resolver.resolve(host, _port(url))
         except (OSError, UnicodeError):
@@ -131,7 +133,7 @@ class Guard:
         return list(found)
 
 
-def check_url(url: httpx2.URL) -> str:
+def check_url(url: "httpx2.URL") -> str:
     """The host in lower case without its last dot. Raises EgressError for what is no web address, and
     for one that carries credentials."""
     if url.scheme not in ("http", "https"):
@@ -191,7 +193,7 @@ def _is_local(host: str) -> bool:
     return host.rpartition(".")[2] in _LOCAL_NAMES or host.endswith(".home.arpa")
 
 
-def _port(url: httpx2.URL) -> int:
+def _port(url: "httpx2.URL") -> int:
     return url.port or (443 if url.scheme == "https" else 80)
 
 

@@ -13,14 +13,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     """Connects to the addresses that the guard has judged, under the host's own name: the `Host`
     header and the TLS certificate are the name's. Each request is judged anew.
 
-    Connections are kept for one host only: two names may share an address, and a connection is one
-    name's.
+    For one host: two names may share an address, and a connection that is kept is one name's.
     """
 
-    def __init__(self, guard: Guard, *, one_host: bool) -> None:
+    def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        limits = httpx2.Limits() if one_host else httpx2.Limits(max_keepalive_connections=0)
-        self._inner = httpx2.AsyncHTTPTransport(verify=trusted(), trust_env=False, limits=limits)
+        self._inner = httpx2.AsyncHTTPTransport(verify=trusted(), trust_env=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raises EgressError."""
@@ -115,7 +113,7 @@ def http_client(
     inner = (
         httpx2.AsyncHTTPTransport(verify=trusted(), trust_env=False)
         if guard is None
-        else GuardedTransport(guard, one_host=True)
+        else GuardedTransport(guard)
     )
     return httpx2.AsyncClient(
         transport=CappedTransport(inner, max_bytes),

@@ -53,8 +53,10 @@ class Tool(msgspec.Struct, frozen=True):
 class Health(msgspec.Struct):
     """How somebody outside does that a tool type depends on."""
 
+    type: str
+    """The tool type."""
     name: str
-    state: str
+    state: str = "closed"
     """`connected`, `connecting`, `backing_off` or `closed`."""
     error: str | None = None
     """Why it could not be reached the last time."""

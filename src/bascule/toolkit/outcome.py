@@ -56,8 +56,6 @@ class SuspendedCall(msgspec.Struct, kw_only=True):
     call: Call
     tool: bytes = b"null"
     """The declaration that it was made under, without its secrets; null where that is not known."""
-    type: str = ""
-    """The tool's type."""
     awaits: Sequence[str]
     state: bytes = b"null"
     approval: bool = False

@@ -113,29 +113,32 @@ class McpHandler(ToolHandler[Found]):
             )
 
     async def discover(self, params: Found, discovery: Discovery) -> Found:
-        """An earlier list of the chain counts, unless the server is known to have changed; a server
-        that cannot be asked has no tools, and the turn goes on."""
+        """An earlier list of the chain makes a new one needless while the server has the same tools,
+        and stands in for it when it cannot be asked; without one it has no tools then, and the turn goes
+        on."""
         server = self._servers.find(params.params, discovery.owner)
-        earlier = _listed(discovery.earlier, params.params.server_label)
-        found = structs.replace(params, server=server)
-        known = self._servers.pool.known(server)
-        fresh = known is not None and earlier is not None and _same(known, earlier, params.policy)
-        if earlier is not None and server.guarded and (known is None or fresh):
-            names = {tool.name for tool in earlier}
-            if not self._servers.pool.changed(server) and params.policy.expects() <= names:
-                return structs.replace(found, tools=earlier, resources=known is not None)
+        label = params.params.server_label
+        earlier = _listed(discovery.earlier, label)
         try:
             listing = await self._servers.pool.tools(server)
         except McpError as e:
             if earlier is not None:
-                return structs.replace(found, tools=earlier)
+                # Whether a tool only reads is for the operator's server to say, not for a history.
+                unsure = [structs.replace(tool, read_only=False) for tool in earlier]
+                tools = earlier if server.guarded else unsure
+                return structs.replace(params, server=server, tools=tools)
             _log.info("a server has no tools", server=server.shown, error=e.message)
-            told = ListedTools(params.params.server_label, (), e.shown())
-            return structs.replace(found, announcement=told)
+            told = ListedTools(label, (), e.shown())
+            return structs.replace(params, server=server, announcement=told)
         tools = [tool for tool in listing.tools if params.policy.allows(tool)]
         same = earlier is not None and _same(tools, earlier, params.policy)
-        told = None if same else ListedTools(params.params.server_label, tools)
-        return structs.replace(found, tools=tools, resources=listing.resources, announcement=told)
+        return structs.replace(
+            params,
+            server=server,
+            tools=tools,
+            resources=listing.resources,
+            announcement=None if same else ListedTools(label, tools),
+        )
 
     def announce(self, params: Found) -> Announcement | None:
         return params.announcement
@@ -204,10 +207,7 @@ class McpHandler(ToolHandler[Found]):
 
     def health(self) -> Sequence[Health]:
         """Of the operator's servers; those of requests are their clients' own business."""
-        return [
-            Health(h.server, h.state, h.error, h.calls, h.failures, h.connects)
-            for h in self._servers.pool.health(configured=True)
-        ]
+        return self._servers.pool.health(shared=True)
 
     # --- history
 
@@ -217,11 +217,11 @@ class McpHandler(ToolHandler[Found]):
             return ()  # the model knows tools by their declarations
         if item.type == "mcp_call":
             made = item.view(McpCall, param)
-            wire = names.assign(Identity(made.server_label, made.name, "mcp"))
+            wire = _wire(names, made.server_label, made.name)
             return pair(call_id_of(item), wire, made.arguments, _output(made))
         if item.type == "mcp_approval_request":
             asked = item.view(McpApprovalRequest, param)
-            wire = names.assign(Identity(asked.server_label, asked.name, "mcp"))
+            wire = _wire(names, asked.server_label, asked.name)
             return [call(asked.id, wire, asked.arguments)]
         said = item.view(McpApprovalResponse, param)
         return [answer(said.approval_request_id, Answer(said.approve, said.reason).refusal())]
@@ -261,14 +261,13 @@ class McpHandler(ToolHandler[Found]):
         ]
 
     def _suspended(self, request: McpApprovalRequest, names: Ledger) -> SuspendedCall:
-        wire = names.assign(Identity(request.server_label, request.name, "mcp"))
+        wire = _wire(names, request.server_label, request.name)
         made = Call(call_id=request.id, name=wire, arguments=request.arguments)
         declaration = {"type": "mcp", "server_label": request.server_label}
         known = request.server_label in self._servers.configured
         return SuspendedCall(
             call=made,
             tool=json.encode(declaration) if known else b"null",
-            type="mcp",
             awaits=[request.id],
             approval=True,
         )
@@ -284,6 +283,12 @@ class McpHandler(ToolHandler[Found]):
 
     def unanswered(self, key: str) -> str:
         return f"No approval response found for the approval request {key}."
+
+
+def _wire(names: Ledger, label: str, name: str) -> str:
+    """The name of a tool of a history: the server's own, else the gateway's for its resources."""
+    own, ours = Identity(label, name, "mcp"), Identity(label, name, RESOURCES)
+    return names.wire(own) or names.wire(ours) or names.assign(own)
 
 
 def _listed(earlier: Sequence[Item], label: str) -> list[McpTool] | None:

@@ -36,12 +36,6 @@ class McpPolicy(msgspec.Struct, frozen=True):
             asks = asks or _asks(configured, tool)
         return Always(ASK) if asks else None
 
-    def expects(self) -> frozenset[str]:
-        """Names that the request allows by name."""
-        allowed = self.requested.allowed_tools
-        names = allowed.tool_names if isinstance(allowed, ToolFilter) else allowed
-        return frozenset(names or ())
-
 
 def _is_named(allowed: Names, tool: McpTool) -> bool:
     if allowed is None:

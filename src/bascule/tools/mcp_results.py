@@ -1,9 +1,10 @@
 """What an MCP server gave, for the model and for the client."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+from msgspec import Raw
 
 from bascule.protocols import json
 from bascule.protocols.responses.items import Part
@@ -19,10 +20,27 @@ def outcome_of(result: McpResult, *, images: bool) -> Outcome:
         error = {"type": "tool_execution_error", "message": message}
         return Failed(message=message, public=json.encode(error))
     content = result.content
-    if not content and result.structured is not None:
-        text = bytes(result.structured).decode()
-        return Output(output=text, public=json.encode(text))
+    if result.structured is not None and not _is_said(result.structured, content):
+        content = [*content, Content("text", text=bytes(result.structured).decode())]
     return output_of(content, images=images)
+
+
+def _is_said(structured: Raw, content: Sequence[Content]) -> bool:
+    """Whether texts say the structured content already: the protocol asks servers to give both. Common
+    server libraries wrap what is no object in one with the member `result`."""
+    whole: Any = msgspec.json.decode(structured)
+    wrapped = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
+    meant: list[Any] = [whole, wrapped["result"]] if wrapped.keys() == {"result"} else [whole]
+    texts = [block.text or "" for block in content if block.kind == "text"]
+    said = [_read(text) for text in texts]
+    return any(one in (*texts, *said, texts, said) for one in meant)
+
+
+def _read(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 def output_of(content: Sequence[Content], *, images: bool) -> Output:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import msgspec
-import structlog
 
 from bascule.config import Config, ConfigError, McpServerSection
 from bascule.protocols.errors import invalid
@@ -12,8 +11,6 @@ from bascule.services.egress import EgressPolicy, Guard
 from bascule.services.mcp import ClientCredentials, McpPool, McpServer
 from bascule.toolkit.options import ToolOptions
 from bascule.tools.mcp_params import McpParams
-
-_log = structlog.stdlib.get_logger("bascule.mcp")
 
 
 class McpOptions(ToolOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,6 +98,7 @@ class McpServers:
             ),
             guarded=False,
             # What a client brings along is its own; without that all share one connection.
+            shared=not extra,
             owner=owner if extra else "",
         )
 

@@ -21,6 +21,7 @@ def by_pipes(label: str = "papers", **more: object) -> McpServer:
         "args": (*PAPERS, "stdio"),
         "env": {"PYTHONPATH": str(ROOT)},
         "guarded": False,
+        "shared": True,
         **more,
     }
     return McpServer(label=label, **settings)  # pyright: ignore[reportArgumentType]

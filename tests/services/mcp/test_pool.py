@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -66,11 +67,11 @@ async def test_each_transport(how: str) -> None:
 async def test_progress_keeps_a_call_alive_within_its_limit() -> None:
     async with reached("stdio") as server, pooling() as pool:
         await pool.tools(server)
-        arguments = {"seconds": 1.2, "steps": 12}
-        result = await pool.call(server, "slow", arguments, seconds=0.6, hard_limit=LIMIT)
+        arguments = {"seconds": 2.4, "steps": 24}
+        result = await pool.call(server, "slow", arguments, seconds=1.2, hard_limit=LIMIT)
         assert result.content == [Content("text", text="slow, but done")]
         with pytest.raises(McpError, match=r"did not end the call in 0\.4 s"):
-            await pool.call(server, "slow", arguments, seconds=0.3, hard_limit=0.4)
+            await pool.call(server, "slow", arguments, seconds=5, hard_limit=0.4)
         with pytest.raises(McpError, match=r"did not answer in 0\.2 s"):
             await pool.call(server, "silent", {"seconds": 5}, seconds=0.2, hard_limit=LIMIT)
         # The connection is as good as before.
@@ -101,6 +102,7 @@ async def test_a_cancelled_call_leaves_the_connection_usable() -> None:
 @pytest.mark.requirement("mcp:reconnect")
 async def test_a_server_that_dies_fails_its_calls(how: str) -> None:
     async with reached(how) as server, pooling() as pool:
+        others = set(_children())
         waiting = asyncio.create_task(call(pool, server, "silent", seconds=30))
         await pool.tools(server)
         with pytest.raises(McpError) as died:
@@ -108,9 +110,13 @@ async def test_a_server_that_dies_fails_its_calls(how: str) -> None:
         with pytest.raises(McpError):
             await asyncio.wait_for(waiting, LIMIT)
         assert died.value.type == "protocol_error"
-        if how == "stdio":  # it begins anew
+        if how == "stdio":  # it begins anew, and after a death that nobody saw, too
             assert not (await call(pool, server, "query_papers", topic="again")).is_error
-            assert [h.connects for h in pool.health()] == [2]
+            [child] = set(_children()) - others
+            os.kill(int(child), signal.SIGKILL)
+            await _until(lambda: [h.state for h in pool.health()] == ["closed"])
+            assert not (await call(pool, server, "query_papers", topic="again")).is_error
+            assert [h.connects for h in pool.health()] == [3]
         else:
             with pytest.raises(McpError) as gone:
                 await call(pool, server, "query_papers", topic="again")
@@ -180,7 +186,12 @@ async def test_servers_that_cannot_be_reached() -> None:
         with pytest.raises(McpError):
             await pool.tools(McpServer(label="b", command="/no/such/program", guarded=False))
         hanging = McpServer(
-            label="c", command="sleep", args=("60",), guarded=False, connect_timeout=0.3
+            label="c",
+            command="sleep",
+            args=("60",),
+            guarded=False,
+            shared=True,
+            connect_timeout=0.3,
         )
         with pytest.raises(McpError, match=r"did not answer in 0\.3 s"):
             await pool.tools(hanging)

@@ -20,10 +20,12 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from bascule.services.egress import Guard
-from bascule.services.mcp.content import Content, McpResult, McpTool, content_of, result_of, tool_of
-from bascule.services.mcp.errors import McpError, closed, timed_out, translated
+from bascule.services.mcp.content import Content, McpResult, McpTool
+from bascule.services.mcp.errors import McpError, closed, timed_out
+from bascule.services.mcp.faults import translated
+from bascule.services.mcp.reading import content_of, result_of, tool_of
 from bascule.services.mcp.server import McpServer
-from bascule.services.mcp.transport import Streams, event_stream, pipes, streamable
+from bascule.services.mcp.transport import Streams, event_stream, last_error, pipes, streamable
 
 _log = structlog.stdlib.get_logger("bascule.mcp")
 
@@ -47,10 +49,7 @@ class Connection:
         self._client: Client | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
-        self._status: int | None = None
         self._listing: asyncio.Task[tuple[list[McpTool], bool]] | None = None
-        self.version = 0
-        """How often the server has said that its tools changed."""
         self.dead = False
 
     async def open(self) -> None:
@@ -86,17 +85,20 @@ class Connection:
     # --- the owner task
 
     async def _run(self, opened: asyncio.Future[None]) -> None:
+        statuses: list[int] = []
+        last_error.set(statuses)  # of this task alone
         try:
             if self.server.command is not None:
-                await self._serve(pipes(self.server), opened)
+                await self._serve(pipes(self.server, self._ended), opened)
                 return
-            args = (self.server, self._guard, self._max_bytes, self._note)
+            args = (self.server, self._guard, self._max_bytes, self._ended)
             try:
                 await self._serve(streamable(*args), opened)
             except Exception as e:
-                if opened.done() or self._status not in _OLDER:
+                if opened.done() or not statuses or statuses[-1] not in _OLDER:
                     raise
                 _log.debug("an older transport", server=self.server.shown, why=str(translated(e)))
+                self.dead = False
                 await self._serve(event_stream(*args), opened)
         except asyncio.CancelledError:
             if not opened.done():
@@ -104,7 +106,7 @@ class Connection:
                 opened.exception()
             raise
         except Exception as e:  # noqa: BLE001 -- told to whoever waits, or logged
-            fault = translated(e, self._status)
+            fault = translated(e, statuses[-1] if statuses else None)
             if opened.done():
                 _log.info("a connection ended", server=self.server.shown, error=fault.message)
             else:
@@ -115,7 +117,6 @@ class Connection:
     async def _serve(
         self, transport: AbstractAsyncContextManager[Streams], opened: asyncio.Future[None]
     ) -> None:
-        self._status = None
         client = Client(
             transport,
             cache=None,
@@ -126,7 +127,6 @@ class Connection:
         )
         async with client:
             self._client = client
-            self._status = None
             if not opened.done():
                 opened.set_result(None)
             if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -154,15 +154,14 @@ class Connection:
             async for _ in events:
                 self._changed()
 
-    def _note(self, status: int) -> None:
-        self._status = status
+    def _ended(self) -> None:
+        self.dead = True
 
     async def _notified(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._changed()
 
     def _changed(self) -> None:
-        self.version += 1
         self._listing = None
 
     async def _logged(self, params: LoggingMessageNotificationParams) -> None:
@@ -185,13 +184,6 @@ class Connection:
             if listing.cancelled():
                 raise closed() from None
             raise
-
-    def known(self) -> list[McpTool] | None:
-        """The tools as they were listed last, if they are known and have not changed."""
-        task = self._listing
-        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
-            return None
-        return task.result()[0]
 
     async def _list(self) -> tuple[list[McpTool], bool]:
         tools: list[McpTool] = []
@@ -275,16 +267,19 @@ class Connection:
         client, task = self._client, self._task
         if client is None or task is None or self.dead:
             raise closed()
-        self._status = None
+        statuses: list[int] = []
+        before = last_error.set(statuses)
         try:
             with anyio.fail_after(seconds):
                 return await self._or_lost(ask(client), task)
         except TimeoutError:
             raise timed_out(what, seconds or 0) from None
         except Exception as e:
-            fault = translated(e, self._status)
+            fault = translated(e, statuses[-1] if statuses else None)
             self.dead = self.dead or fault.lost
             raise fault from e
+        finally:
+            last_error.reset(before)
 
     async def _or_lost(self, asked: Awaitable[T], owner: "asyncio.Task[None]") -> T:
         """The answer, or the connection's end if that comes first."""

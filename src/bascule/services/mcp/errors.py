@@ -1,21 +1,15 @@
 """How asking an MCP server can fail, in words for the model and the client."""
 
-import re
-from typing import Any, cast
+from typing import Any, Final
 
-import httpx2
-from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT
-from pydantic import ValidationError
+INTERNAL_ERROR: Final = -32603
+PARSE_ERROR: Final = -32700
+CONNECTION_CLOSED: Final = -32000
+REQUEST_TIMEOUT: Final = -32001
+"""JSON-RPC codes, the last two of the SDK's own."""
 
-from bascule.services.egress import EgressError
-
-_WORDS = 1000
-"""Signs of a server's own message that are passed on."""
-_CODES = {"timeout": REQUEST_TIMEOUT, "connection_closed": CONNECTION_CLOSED}
-"""JSON-RPC codes of what failed on this side."""
-_LIMIT = re.compile(r"exceeded the \d+ byte limit|has more than \d+ bytes")
-"""What the SDK and the capped transport say of an answer that was cut."""
+_CODES: Final = {"timeout": REQUEST_TIMEOUT, "connection_closed": CONNECTION_CLOSED}
+"""Of what failed on this side."""
 
 
 class McpError(Exception):
@@ -24,8 +18,18 @@ class McpError(Exception):
 
     loggable = True
 
-    def __init__(self, type_: str, code: int | str, message: str, *, lost: bool = False) -> None:
+    def __init__(
+        self,
+        type_: str,
+        code: int | str,
+        message: str,
+        *,
+        lost: bool = False,
+        refused: bool = False,
+    ) -> None:
         super().__init__(message)
+        self.refused = refused
+        """Whether the server has not looked at the request, so that it may be made again."""
         self.type = type_
         self.code = code
         self.message = message
@@ -46,56 +50,7 @@ def closed(why: str = "The connection to the MCP server was lost.") -> McpError:
     return McpError("protocol_error", "connection_closed", why, lost=True)
 
 
-def translated(fault: BaseException, status: int | None = None) -> McpError:
-    """What a fault of the SDK means. `status` is the HTTP status of the last answer that was an
-    error, which the SDK does not pass on."""
-    fault = innermost(fault)
-    if isinstance(fault, McpError):
-        return fault
-    if isinstance(fault, EgressError):
-        return McpError("protocol_error", fault.code, fault.message)
-    if isinstance(fault, httpx2.HTTPStatusError):
-        return http_error(fault.response.status_code)
-    if status is not None and isinstance(fault, MCPError):
-        return http_error(status)
-    if isinstance(fault, MCPError):
-        return _of_protocol(fault)
-    if isinstance(fault, httpx2.TimeoutException | TimeoutError):
-        return McpError(
-            "protocol_error", "timeout", "The MCP server did not answer in time.", lost=True
-        )
-    if isinstance(fault, httpx2.TransportError | OSError):
-        told = "The MCP server cannot be reached."
-        return McpError("protocol_error", "unreachable", told, lost=True)
-    if isinstance(fault, ValidationError):
-        told = "The MCP server's answer is not what the protocol says."
-        return McpError("protocol_error", "invalid_answer", told)
-    if isinstance(fault, RuntimeError):  # of the SDK: a result that is not as the tool promised
-        return McpError("protocol_error", "invalid_answer", str(fault)[:_WORDS])
-    return McpError("protocol_error", "internal_error", f"The call failed: {type(fault).__name__}.")
-
-
-def _of_protocol(fault: MCPError) -> McpError:
-    if fault.code == CONNECTION_CLOSED and fault.message == "Connection closed":
-        return closed()
-    if fault.code in (CONNECTION_CLOSED, PARSE_ERROR):  # of one answer alone
-        if _LIMIT.search(fault.message):
-            return McpError("protocol_error", "too_large", "The MCP server's answer is too large.")
-        return McpError("protocol_error", "invalid_answer", fault.message[:_WORDS])
-    if fault.code == REQUEST_TIMEOUT:
-        return McpError("protocol_error", "timeout", "The MCP server did not answer in time.")
-    gone = fault.message == "Session terminated"
-    return McpError("protocol_error", fault.code, fault.message[:_WORDS], lost=gone)
-
-
-def http_error(status: int) -> McpError:
-    """Of an answer that is an HTTP error; a session that is gone begins anew."""
+def http_error(status: int, *, gone: bool = False) -> McpError:
+    """Of an answer that is an HTTP error; a session that is `gone` begins anew."""
     message = f"The MCP server answered with HTTP status {status}."
-    return McpError("http_error", status, message, lost=status == 404)
-
-
-def innermost(fault: BaseException) -> BaseException:
-    """The first fault inside groups of them."""
-    while isinstance(fault, BaseExceptionGroup):
-        fault = cast("BaseExceptionGroup[BaseException]", fault).exceptions[0]
-    return fault
+    return McpError("http_error", status, message, lost=gone, refused=gone)

@@ -4,18 +4,22 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import structlog
 
 from bascule.services.egress import Guard
-from bascule.services.mcp.connection import Connection
 from bascule.services.mcp.content import Content, McpResult, McpTool
 from bascule.services.mcp.errors import McpError, closed
 from bascule.services.mcp.server import McpServer
+from bascule.toolkit.handler import Health
 
 _log = structlog.stdlib.get_logger("bascule.mcp")
+
+if TYPE_CHECKING:
+    from bascule.services.mcp.connection import Connection
 
 T = TypeVar("T")
 
@@ -31,27 +35,14 @@ class Listing(msgspec.Struct, frozen=True):
     resources: bool
 
 
-class Health(msgspec.Struct):
-    """How a server has done; `server` is its label."""
-
-    server: str
-    state: str = "closed"
-    """`connected`, `connecting`, `backing_off` or `closed`."""
-    error: str | None = None
-    """What the last failure to connect was."""
-    calls: int = 0
-    failures: int = 0
-    connects: int = 0
-
-
 class _Place:
     """A server's place in the pool."""
 
     def __init__(self, server: McpServer) -> None:
         self.connection: Connection | None = None
         self.opening: asyncio.Task[Connection] | None = None
-        self.health = Health(server.label)
-        self.configured = not server.guarded
+        self.health = Health("mcp", server.label)
+        self.shared = server.shared
         self.pause = 0.0
         self.not_before = 0.0
         self.last_used = time.monotonic()
@@ -91,20 +82,6 @@ class McpPool:
         tools, resources = await self._with(server, lambda c: c.listing(), again=True)
         return Listing(tools, resources)
 
-    def known(self, server: McpServer) -> list[McpTool] | None:
-        """The tools of a connected server as it listed them last; asks nobody. None if it has said
-        since that they changed, or nothing is known."""
-        place = self._places.get(server.key)
-        if place is None or place.connection is None or place.connection.dead:
-            return None
-        return place.connection.known()
-
-    def changed(self, server: McpServer) -> bool:
-        """Whether a connected server has said that its tools changed since they were listed."""
-        place = self._places.get(server.key)
-        connection = None if place is None else place.connection
-        return connection is not None and connection.version > 0 and connection.known() is None
-
     async def call(
         self,
         server: McpServer,
@@ -130,10 +107,13 @@ class McpPool:
         """Raises McpError."""
         return await self._with(server, lambda c: c.read(uri, seconds), again=True)
 
-    def health(self, *, configured: bool = False) -> list[Health]:
+    def health(self, *, shared: bool = False) -> list[Health]:
         """Of all servers, or of those that no request has brought."""
-        places = self._places.values()
-        return [place.health for place in places if place.configured or not configured]
+        places = [p for p in self._places.values() if p.shared or not shared]
+        for place in places:
+            if place.connection is not None and place.connection.dead:
+                place.health.state = "closed"
+        return [place.health for place in places]
 
     async def aclose(self) -> None:
         """Close every connection, together."""
@@ -155,7 +135,7 @@ class McpPool:
     # --- connections
 
     async def _with(
-        self, server: McpServer, use: Callable[[Connection], Awaitable[T]], *, again: bool
+        self, server: McpServer, use: Callable[["Connection"], Awaitable[T]], *, again: bool
     ) -> T:
         """`again`: whether it does no harm to ask twice, when the connection turns out to be dead."""
         place = self._place(server)
@@ -171,7 +151,7 @@ class McpPool:
                 if not e.lost:
                     raise
                 self._drop(place, connection)
-                if fresh or not again:
+                if fresh or not (again or e.refused):
                     raise
             return await use(await self._connected(server, place))
         finally:
@@ -188,7 +168,7 @@ class McpPool:
             place = self._places[key] = _Place(server)
         return place
 
-    async def _connected(self, server: McpServer, place: _Place) -> Connection:
+    async def _connected(self, server: McpServer, place: _Place) -> "Connection":
         connection = place.connection
         if connection is not None and not connection.dead:
             return connection
@@ -208,15 +188,17 @@ class McpPool:
                 raise closed() from None
             raise
 
-    async def _open(self, server: McpServer, place: _Place) -> Connection:
+    async def _open(self, server: McpServer, place: _Place) -> "Connection":
         place.health.state = "connecting"
-        connection = Connection(server, self._guard, self._max_bytes)
         try:
+            # The SDK is large: it is loaded for the first server, and beside the event loop.
+            module = await asyncio.to_thread(import_module, "bascule.services.mcp.connection")
+            connection: Connection = module.Connection(server, self._guard, self._max_bytes)
             await connection.open()
         except McpError as e:
             place.health.state, place.health.error = "closed", e.message
             place.fault = e
-            if place.configured:
+            if place.shared:
                 place.pause = min(max(place.pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE)
                 place.not_before = time.monotonic() + place.pause * random.uniform(0.5, 1)  # noqa: S311
             raise
@@ -229,7 +211,7 @@ class McpPool:
             self._sweeper = asyncio.create_task(self._sweep())
         return connection
 
-    def _drop(self, place: _Place, connection: Connection | None) -> None:
+    def _drop(self, place: _Place, connection: "Connection | None") -> None:
         """Close a connection, unless another of its users has done so."""
         if connection is None or place.connection is not connection:
             return
@@ -251,7 +233,7 @@ class McpPool:
         self._drop(place, place.connection)
 
     async def _sweep(self) -> None:
-        """Close what was not used for a while; forget what is closed, but for configured servers."""
+        """Close what was not used for a while; forget what is closed, but for servers that all share."""
         while True:
             await asyncio.sleep(max(self._idle / 4, 0.05))
             limit = time.monotonic() - self._idle
@@ -259,7 +241,7 @@ class McpPool:
                 if place.busy or place.last_used > limit:
                     continue
                 self._drop(place, place.connection)
-                if not place.configured:
+                if not place.shared:
                     del self._places[key]
 
 

@@ -14,8 +14,9 @@ class ClientCredentials(msgspec.Struct, frozen=True):
 
     client_id: str
     client_secret: Secret
-    issuer: str
-    """The authorization server that the client is known to; tokens come from no other."""
+    issuer: str | None
+    """The authorization server that the client is known to: tokens come from no other. Without one, from
+    whichever the server names."""
     scopes: str | None = None
 
 
@@ -32,6 +33,9 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     oauth: ClientCredentials | None = None
     guarded: bool = True
     """Whether the URL comes from a request, so that it must not lead anywhere but outside."""
+    shared: bool = False
+    """Whether it is the operator's, and no client has added anything: one connection serves all, and its
+    health is the operator's business."""
     owner: str = ""
     """Whose it is: connections with what one client has sent serve nobody else."""
     connect_timeout: float = 20.0

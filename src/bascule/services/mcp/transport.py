@@ -4,9 +4,11 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final, cast
 
+import anyio
 import httpx2
 import structlog
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
@@ -30,19 +32,30 @@ _READ: Final = 24 * 3600.0
 _LINE: Final = 500
 """Signs of a line of a server's own log that are kept."""
 
+last_error: Final[ContextVar[list[int] | None]] = ContextVar("bascule_mcp_status", default=None)
+"""Takes the HTTP statuses of errors that answer what is sent from this context: the SDK sends each
+request from the context of who makes it."""
+
 Streams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 Transport = AbstractAsyncContextManager[Streams]
-Status = Callable[[int], None]
 
 
 class KnownContent:
     """A read stream in which results hold content of known types only."""
 
-    def __init__(self, inner: ReadStream[SessionMessage | Exception]) -> None:
+    def __init__(
+        self, inner: ReadStream[SessionMessage | Exception], ended: Callable[[], None]
+    ) -> None:
+        """`ended` is called when nothing more comes."""
         self._inner = inner
+        self._ended = ended
 
     async def receive(self) -> SessionMessage | Exception:
-        return _readable(await self._inner.receive())
+        try:
+            return _readable(await self._inner.receive())
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._ended()
+            raise
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -51,7 +64,11 @@ class KnownContent:
         return cast("ReadStream[SessionMessage | Exception]", self)
 
     async def __anext__(self) -> SessionMessage | Exception:
-        return _readable(await self._inner.__anext__())
+        try:
+            return _readable(await self._inner.__anext__())
+        except StopAsyncIteration:
+            self._ended()
+            raise
 
     async def __aenter__(self) -> "KnownContent":
         await self._inner.__aenter__()
@@ -80,20 +97,26 @@ def _readable(message: SessionMessage | Exception) -> SessionMessage | Exception
 
 @asynccontextmanager
 async def streamable(
-    server: McpServer, guard: Guard | None, max_bytes: int, status: Status
+    server: McpServer,
+    guard: Guard | None,
+    max_bytes: int,
+    ended: Callable[[], None],
 ) -> AsyncGenerator[Streams]:
-    """`status` is told each HTTP status that is an error."""
+    """Raises what the SDK does."""
     url = _url(server)
     async with (
-        _client(server, guard, max_bytes, status) as client,
+        _client(server, guard, max_bytes) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=max_bytes) as streams,
     ):
-        yield KnownContent(streams[0]), streams[1]
+        yield KnownContent(streams[0], ended), streams[1]
 
 
 @asynccontextmanager
 async def event_stream(
-    server: McpServer, guard: Guard | None, max_bytes: int, status: Status
+    server: McpServer,
+    guard: Guard | None,
+    max_bytes: int,
+    ended: Callable[[], None],
 ) -> AsyncGenerator[Streams]:
     """The transport of the protocol's first version."""
 
@@ -102,14 +125,14 @@ async def event_stream(
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        return _client(server, guard, max_bytes, status)
+        return _client(server, guard, max_bytes)
 
     async with sse_client(_url(server), httpx_client_factory=factory) as streams:
-        yield KnownContent(streams[0]), streams[1]
+        yield KnownContent(streams[0], ended), streams[1]
 
 
 @asynccontextmanager
-async def pipes(server: McpServer) -> AsyncGenerator[Streams]:
+async def pipes(server: McpServer, ended: Callable[[], None]) -> AsyncGenerator[Streams]:
     """A program of the operator's; what it writes to its standard error goes to the debug log."""
     if server.command is None:
         raise ValueError("the server has no command")
@@ -124,7 +147,7 @@ async def pipes(server: McpServer) -> AsyncGenerator[Streams]:
     try:
         with os.fdopen(write, "w") as errors:
             async with stdio_client(program, errlog=errors) as streams:
-                yield KnownContent(streams[0]), streams[1]
+                yield KnownContent(streams[0], ended), streams[1]
     finally:
         reader.close()
 
@@ -149,9 +172,7 @@ def _url(server: McpServer) -> str:
     return server.url
 
 
-def _client(
-    server: McpServer, guard: Guard | None, max_bytes: int, status: Status
-) -> httpx2.AsyncClient:
+def _client(server: McpServer, guard: Guard | None, max_bytes: int) -> httpx2.AsyncClient:
     client = http_client(
         guard=guard if server.guarded else None,
         max_bytes=max_bytes,
@@ -161,8 +182,9 @@ def _client(
     )
 
     async def note(response: httpx2.Response) -> None:
-        if response.status_code >= 400 and response.request.method == "POST":
-            status(response.status_code)
+        statuses = last_error.get()
+        if statuses is not None and response.status_code >= 400:
+            statuses.append(response.status_code)
 
     client.event_hooks = {"response": [note]}
     return client
