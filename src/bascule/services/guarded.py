@@ -13,12 +13,17 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     """Connects to the addresses that the guard has judged, under the host's own name: the `Host`
     header and the TLS certificate are the name's. Each request is judged anew.
 
-    For one host: two names may share an address, and a connection that is kept is one name's.
+    For one host, if it keeps connections (`kept`): two names may share an address, and a connection
+    is one name's.
     """
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, kept: int = 20) -> None:
         self._guard = guard
-        self._inner = httpx2.AsyncHTTPTransport(verify=trusted(), trust_env=False)
+        self._inner = httpx2.AsyncHTTPTransport(
+            verify=trusted(),
+            trust_env=False,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=kept),
+        )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raises EgressError."""

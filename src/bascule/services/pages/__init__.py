@@ -1,0 +1,1 @@
+"""The text of web pages and documents."""
