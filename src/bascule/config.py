@@ -187,6 +187,8 @@ class ToolsSection(_Section, frozen=True):
     max_result_bytes: Positive = 1024 * 1024
     modules: tuple[str, ...] = ()
     """Python modules with tools: names, or files (`load` makes their paths absolute)."""
+    aliases: dict[str, str] = {}
+    """Functions of clients by name, and the tool type that runs their calls here instead."""
     by_type: dict[str, dict[str, Any]] = {}
     """`[tools.TYPE]`, raw: each handler reads its own."""
 

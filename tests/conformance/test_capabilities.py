@@ -367,6 +367,8 @@ async def _asked(case: Case, sample: Sample) -> tuple[Answer, list[Json]]:
     options: Json = {"upstream_options": {"flags": case.flags}}
     if "slug:name" in case.row.name:
         options["tools"] = {"modules": [MODULE]}
+    if case.row.kind == "tool" and "web_search" in case.row.name and case.verdict == "translated":
+        options["tools"] = {"web_search": {"engine": "ddgs"}}
     if case.known_context:
         options["adjust"] = context_of(5000)
     async with gateway(Reply(Text("Hello!", logprobs=True)), **options) as (api, model):

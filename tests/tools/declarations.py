@@ -39,6 +39,9 @@ WIRE: dict[str, str] = {
     "custom": "x",
     "namespace": "crm__find",
     "computer_use_preview": "computer",
+    "web_search_2025_08_26": "web_search",
+    "web_search_preview": "web_search",
+    "web_search_preview_2025_03_11": "web_search",
     "slug:name": "acme__add",
 }
 """Names of the functions, where they are not called as the type is."""

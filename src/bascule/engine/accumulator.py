@@ -4,8 +4,7 @@ Own ids, output indexes and sequence numbers; calls in the shape in which their 
 finished items are kept as their bytes, each encoded once.
 """
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +31,7 @@ from bascule.protocols.responses.events import (
     RoundEvent,
     RoundFailed,
 )
+from bascule.protocols.responses.include import gate
 from bascule.protocols.responses.items import (
     Flat,
     FunctionCallItem,
@@ -105,8 +105,7 @@ class Slot:
         self._to.put(event)
 
     def done(self, item: Any) -> None:
-        data = Raw(json.encode(item))
-        self._to.keep(self, _head(data).type, data)
+        self._to.keep_own(self, Raw(json.encode(item)))
 
 
 class Accumulator:
@@ -120,8 +119,10 @@ class Accumulator:
         sealer: Sealer | None,
         upstream: str,
         model: str,
+        include: Collection[str],
     ) -> None:
         """`sealer` is given when the client asked for encrypted reasoning."""
+        self._include = include
         self._state = state
         self._emit = emit
         self._sealer = sealer
@@ -251,7 +252,7 @@ class Accumulator:
             call = Call(call_id=call_id, name=name, arguments="")
             self._call_added(event, item, call, known="namespace" not in item.members)
             return
-        slot = self._slots[event.output_index] = Slot(self, mint(_prefix(item)))
+        slot = self._slots[event.output_index] = Slot(self, mint(item.id_prefix))
         event.item = self._shown(item, slot)
         self.add(slot, event)
 
@@ -427,10 +428,23 @@ class Accumulator:
             item.encrypted_content = self._sealer.seal(sealed)
         return Origin(self._upstream, self._model, details)
 
-    def keep(self, slot: Slot, type_: str, data: Raw, origin: Origin | None = None) -> None:
+    def keep_own(self, slot: Slot, data: Raw) -> None:
+        """A finished item of the gateway's own making, which holds all that an `include` may ask for."""
+        type_ = _head(data).type
+        shown = gate(type_, data, self._include)
+        self.keep(slot, type_, data, gated=None if shown is data else Raw(shown))
+
+    def keep(
+        self,
+        slot: Slot,
+        type_: str,
+        data: Raw,
+        origin: Origin | None = None,
+        gated: Raw | None = None,
+    ) -> None:
         """The finished item: its `done` event, and its place in the response's output."""
-        self.put(OutputItemDone(-1, slot.output_index, data))
-        item = OutputItem(slot.output_index, type_, slot.item_id, data, origin)
+        item = OutputItem(slot.output_index, type_, slot.item_id, data, origin, gated)
+        self.put(OutputItemDone(-1, slot.output_index, item.shown))
         self._state.output.append(item)
         if slot.call is None:
             self.round_items.append(item)
@@ -457,16 +471,6 @@ class Accumulator:
         if projection is not None:
             projection.finish(outcome)
         self.flush()
-
-
-_PREFIXES = {"message": "msg", "reasoning": "rs"}
-_PREFIX = re.compile(r"[a-z]{2,8}(?=_)")
-
-
-def _prefix(item: OpenItem) -> str:
-    """The server's own, which says what kind of item it is."""
-    found = _PREFIX.match(item.text("id"))
-    return found[0] if found else _PREFIXES.get(item.type, "item")
 
 
 class _Head(msgspec.Struct):

@@ -33,7 +33,14 @@ class OutputItem(msgspec.Struct):
     type: str
     id: str
     data: msgspec.Raw
+    """As it is stored."""
     origin: Origin | None = None
+    gated: msgspec.Raw | None = None
+    """As this request's client sees it, where that is less."""
+
+    @property
+    def shown(self) -> msgspec.Raw:
+        return self.data if self.gated is None else self.gated
 
     def item(self) -> Item:
         return Item(

@@ -118,6 +118,7 @@ class _Turn:
             sealer=engine.sealer if request.wants_encrypted_reasoning else None,
             upstream=target.upstream,
             model=target.model,
+            include=request.include,
         )
         self.calls = GatewayCalls(
             engine.settings,
@@ -318,7 +319,7 @@ class _Turn:
             raise RuntimeError("the turn is not prepared")
         snapshot = self._snapshot.copy()
         snapshot.status = status
-        snapshot.output = [bytes(item.data) for item in sorted(self.state.output, key=_by_index)]
+        snapshot.output = [bytes(item.shown) for item in sorted(self.state.output, key=_by_index)]
         snapshot.usage = self.state.usage
         snapshot.service_tier = self.state.service_tier
         return snapshot

@@ -304,12 +304,22 @@ _TOOLS: Final = (
         note="There is no runtime for programs that call tools.",
     ),
     *(
-        _row("tool", name, _TOLERATED, _HOSTED, _NOT_OFFERED)
+        _row(
+            "tool",
+            name,
+            Support("translated", where="an engine is configured", otherwise="tolerated"),
+            _HOSTED,
+            "A function `web_search`; executed by the gateway. Without an engine the model is not told "
+            "of it.",
+        )
         for name in (
             *("web_search", "web_search_2025_08_26"),
             *("web_search_preview", "web_search_preview_2025_03_11"),
-            *("file_search", "code_interpreter", "image_generation"),
         )
+    ),
+    *(
+        _row("tool", name, _TOLERATED, _HOSTED, _NOT_OFFERED)
+        for name in ("file_search", "code_interpreter", "image_generation")
     ),
     *(
         _row(

@@ -175,7 +175,13 @@ class ToolHandler(ABC, Generic[P]):
 class Handlers:
     """The handlers of a gateway, by the types they serve."""
 
-    def __init__(self, handlers: Sequence["ToolHandler[Any]"]) -> None:
+    def __init__(
+        self,
+        handlers: Sequence["ToolHandler[Any]"],
+        aliases: "Mapping[str, ToolHandler[Any]] | None" = None,
+    ) -> None:
+        """`aliases` are handlers for functions of a certain name."""
+        self._aliases: Mapping[str, ToolHandler[object]] = aliases or {}
         self._by_type: dict[str, ToolHandler[object]] = {}
         self._by_item: dict[str, ToolHandler[object]] = {}
         for handler in handlers:
@@ -200,7 +206,10 @@ class Handlers:
         unique = {id(handler): handler for handler in self._by_type.values()}
         return [health for handler in unique.values() for health in handler.health()]
 
-    def for_type(self, type_: str) -> "ToolHandler[object] | None":
+    def for_type(self, type_: str, name: str | None = None) -> "ToolHandler[object] | None":
+        """The handler of a declaration of this type, and of this name if it has one."""
+        if type_ == "function" and name is not None and name in self._aliases:
+            return self._aliases[name]
         return self._by_type.get(type_)
 
     def for_item(self, type_: str) -> "ToolHandler[object] | None":

@@ -37,9 +37,14 @@ class Marker(NamedTuple):
     """Its length in characters."""
 
 
+def without(text: str) -> str:
+    """A stranger's text without markers, which would cite in the model's name."""
+    return _MARKER.sub("", text)
+
+
 def shown(key: int | None, url: str, title: str) -> str:
     """A source as the model reads it, over two lines. `key` is None for one that cannot be cited."""
-    name = _BREAKS.sub(" ", _MARKER.sub("", title)).strip()
+    name = _BREAKS.sub(" ", without(title)).strip()
     marker = "" if key is None else f"[cite:{key}]"
     return f"{marker} {name}".strip() + f"\n{url}"
 

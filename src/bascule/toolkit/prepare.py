@@ -60,7 +60,7 @@ def parse(
     for i, declaration in enumerate(declarations):
         place = f"{param}[{i}]"
         head = json.field(_type, declaration, place)
-        handler = handlers.for_type(head.type)
+        handler = handlers.for_type(head.type, head.name)
         known = handler is not None and handler.served
         ours = handler is not None and handler.ours
         if surface.takes(head.type, known=known, ours=ours):

@@ -7,6 +7,7 @@ from bascule.config import Config
 from bascule.toolkit.handler import Handlers, ToolHandler
 from bascule.toolkit.options import DEFAULTS, make_handlers
 from bascule.tools.agent_message import AgentMessageHandler
+from bascule.tools.alias import alias_handlers
 from bascule.tools.apply_patch import ApplyPatchHandler
 from bascule.tools.code_interpreter import CodeInterpreterHandler
 from bascule.tools.computer import ComputerHandler
@@ -27,7 +28,7 @@ HANDLERS: list[ToolHandler[Any] | type[ToolHandler[Any]]] = [
     FunctionHandler(),
     CustomHandler(),
     NamespaceHandler([FunctionHandler(), CustomHandler()]),
-    WebSearchHandler(),
+    WebSearchHandler,
     FileSearchHandler(),
     CodeInterpreterHandler(),
     ImageGenerationHandler(),
@@ -49,4 +50,5 @@ def all_handlers(
     plugins: Sequence[ToolHandler[Any] | type[ToolHandler[Any]]] = (),
 ) -> Handlers:
     """The types above and those of plugins, as the configuration says. Raises ConfigError."""
-    return Handlers(make_handlers([*HANDLERS, *plugins], config.tools.by_type, config))
+    handlers = make_handlers([*HANDLERS, *plugins], config.tools.by_type, config)
+    return Handlers(handlers, alias_handlers(config.tools.aliases, handlers))

@@ -1,43 +1,23 @@
 """`web_search`: a search of the web, and the pages it opened."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw
 
+from bascule.config import Config
 from bascule.protocols import json
 from bascule.protocols.responses.items import Flat, Item
-from bascule.toolkit.names import Ledger
+from bascule.toolkit.handler import Health, Tool
+from bascule.toolkit.names import Identity, Ledger
+from bascule.toolkit.options import ToolOptions
+from bascule.toolkit.ownership import UNAVAILABLE, Ownership, gateway
+from bascule.tools import web_search_actions as actions
 from bascule.tools.hosted import HostedHandler, with_defaults
 from bascule.tools.items_only import call_id_of, failed, given, pair, wire_name
-from bascule.tools.options import declared
-
-
-class Filters(msgspec.Struct):
-    allowed_domains: list[str] | None = None
-    blocked_domains: list[str] | None = None
-
-
-class UserLocation(msgspec.Struct):
-    type: Literal["approximate"] = "approximate"
-    city: str | None = None
-    country: str | None = None
-    region: str | None = None
-    timezone: str | None = None
-
-
-class WebSearchParams(msgspec.Struct):
-    """A declaration, of the older types too. Agents add members that no document tells of."""
-
-    filters: Filters | None = None
-    search_context_size: Literal["low", "medium", "high"] | None = None
-    user_location: UserLocation | None = None
-    external_web_access: bool | None = None
-    search_content_types: list[Literal["text", "image"]] | None = None
-
-
-_decode = json.decoder(WebSearchParams)
+from bascule.tools.web_search_options import WebSearchOptions, executor_of
+from bascule.tools.web_search_params import WebSearchParams, read
 
 
 class Action(msgspec.Struct):
@@ -69,8 +49,52 @@ class WebSearchHandler(HostedHandler[WebSearchParams]):
     )
     item_types: ClassVar[frozenset[str]] = frozenset({"web_search_call"})
 
+    option_type: ClassVar[type[ToolOptions] | None] = WebSearchOptions
+    takes_config: ClassVar[bool] = True
+
+    def __init__(self, options: WebSearchOptions, config: Config) -> None:
+        """Raises ConfigError."""
+        self._options = options
+        self._executor = executor_of(options, config)
+
     def parse(self, declaration: Raw, param: str) -> WebSearchParams:
-        return declared(_decode, declaration, param)
+        return read(declaration, param)
+
+    def normalize(self, params: WebSearchParams) -> Sequence[Tool]:
+        images = "image" in (params.search_content_types or ())
+        return [
+            Tool(
+                Identity(None, self.kind, self.kind),
+                _description(params),
+                actions.schema(opens_pages=params.opens_pages),
+                ignored=["search_content_types"] if images else (),
+            )
+        ]
+
+    def owner(self, params: WebSearchParams, identity: Identity) -> Ownership:
+        if self._executor is None:
+            return UNAVAILABLE
+        return gateway(self._executor, params, self._options)
+
+    async def aclose(self) -> None:
+        if self._executor is not None:
+            await self._executor.aclose()
+
+    def health(self) -> Sequence[Health]:
+        if self._executor is None or self._options.engine is None:
+            return ()
+        engine = self._executor.engine
+        asked = "connected" if engine.calls and engine.error is None else "closed"
+        return [
+            Health(
+                self.kind,
+                self._options.engine,
+                "backing_off" if engine.limited else asked,
+                engine.error,
+                engine.calls,
+                engine.failures,
+            )
+        ]
 
     def echo(self, declaration: Raw, params: WebSearchParams) -> Raw:
         """With its defaults, as recorded at OpenAI; a location is not made up."""
@@ -83,6 +107,26 @@ class WebSearchHandler(HostedHandler[WebSearchParams]):
         view = item.view(WebSearchCall, param)
         wire = wire_name(names, "web_search")
         return pair(call_id_of(item), wire, _arguments(view.action), _output(view))
+
+
+def _description(params: WebSearchParams) -> str:
+    """What the model is told of the tool, and of what the client said of its use."""
+    lines = ["Searches the web, for what is recent or has to be looked up."]
+    if params.opens_pages:
+        lines.append("Opens pages, and finds words in them.")
+    place = params.user_location
+    if place is not None:
+        said = ", ".join(filter(None, (place.city, place.region, place.country)))
+        if said:
+            lines.append(f"The user is about here: {said}.")
+        if place.timezone:
+            lines.append(f"The user's time zone is {place.timezone}.")
+    domains = params.domains()
+    if domains.allowed:
+        lines.append(f"Only pages of these domains can be used: {', '.join(domains.allowed)}.")
+    if domains.blocked:
+        lines.append(f"Pages of these domains cannot be used: {', '.join(domains.blocked)}.")
+    return " ".join(lines)
 
 
 def _arguments(action: Action | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ writing it); typed views are decoded on demand and never write the item back, so
 not know survives. Items that the gateway makes are the structs at the end of this file.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeVar
 
@@ -287,6 +288,10 @@ def stored_items(rows: Sequence[tuple[str, str, bytes]]) -> list[Item]:
     return items
 
 
+_PREFIXES: Final = {"message": "msg", "reasoning": "rs"}
+_PREFIX: Final = re.compile(r"[a-z]{2,8}(?=_)")
+
+
 class OpenItem(msgspec.Struct):
     """An output item of a server that speaks Responses: its members, each as its bytes."""
 
@@ -299,6 +304,12 @@ class OpenItem(msgspec.Struct):
             return _string(self.members.get(name, b'""'))
         except msgspec.DecodeError:
             return ""
+
+    @property
+    def id_prefix(self) -> str:
+        """The server's own, which says what kind of item it is."""
+        found = _PREFIX.match(self.text("id"))
+        return found[0] if found else _PREFIXES.get(self.type, "item")
 
     def encode(self, **changes: Any) -> msgspec.Raw:
         """The JSON object with some members replaced or added; None leaves one out."""

@@ -17,6 +17,7 @@ _MAX_TITLE: Final = 300
 _META: Final = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([a-z0-9_-]{1,40})", re.IGNORECASE
 )
+_PASSWORD: Final = re.compile(r"<input\b[^>]{0,500}?\btype\s*=\s*[\"']?password", re.IGNORECASE)
 _SCANNED: Final = 100_000
 """Bytes in which the encoding of a text is looked for."""
 _SHORT: Final = 600
@@ -83,21 +84,20 @@ def _codec(said: str | None) -> str | None:
 def _html(task: Task) -> Extracted:
     text = decoded(task.body, task.charset)
     tree: Any = trafilatura.load_html(text)
-    if tree is None:
-        return Extracted(text=_stripped(text))
-    locked = bool(tree.xpath('//input[@type="password"]'))
-    title = tree.findtext(".//title") or ""
-    body = trafilatura.extract(
-        tree,
-        url=task.url,
-        output_format="markdown",
-        include_links=True,
-        include_tables=True,
-        include_comments=False,
-        favor_recall=True,
-    )
+    title = "" if tree is None else tree.findtext(".//title") or ""
+    body = None
+    if tree is not None:
+        body = trafilatura.extract(
+            tree,
+            url=task.url,
+            output_format="markdown",
+            include_links=True,
+            include_tables=True,
+            include_comments=False,
+            favor_recall=True,
+        )
     body = body or _stripped(text)
-    if locked and len(body) < _SHORT:
+    if len(body) < _SHORT and _PASSWORD.search(text):
         return Extracted(
             title=title, fault="The page asks for a login, and shows nothing without it."
         )
