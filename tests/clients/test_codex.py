@@ -11,11 +11,14 @@ import msgspec
 import pytest
 
 from bascule.gateway.routes import create
-from bascule.testing import Call, ModelServer, Reasoning, Reply, Text, Usage, http_error
+from bascule.testing import Call, ModelServer, Reasoning, Reply, Text, Usage, http_error, responded
+from bascule.testing.script import Script
 from tests.clients import notes_server
 from tests.clients.codex import Codex, Run
 from tests.node import installed
+from tests.services.search.fakes import SearxngFake, running
 from tests.serving import Api, serving
+from tests.tools.web_gateway import HITS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
@@ -58,12 +61,12 @@ class Between:
 @pytest.fixture
 def between(
     monkeypatch: pytest.MonkeyPatch,
-) -> Callable[[list[Any]], Any]:
+) -> Callable[..., Any]:
     read_body = create.read_body
 
     @asynccontextmanager
-    async def opened(script: list[Any]) -> AsyncGenerator[Between]:
-        async with ModelServer(script) as model, serving(model.url) as api:
+    async def opened(script: Script, **options: Any) -> AsyncGenerator[Between]:
+        async with ModelServer(script) as model, serving(model.url, **options) as api:
             found = Between(api, model)
 
             async def logged(*arguments: Any) -> bytes:
@@ -248,6 +251,62 @@ async def test_several_calls_at_once_and_a_session_that_goes_on(codex: Codex, be
     assert "right" in right["content"]
     assert gateway.told[1] == gateway.told[2][: len(gateway.told[1])]
     assert [item["text"] for item in second.items("agent_message")] == ["Left and right."]
+
+
+async def test_a_search_is_made_for_it_in_front_of_a_chat_server(
+    codex: Codex, between: Any
+) -> None:
+    script = [
+        Reply(Call("web_search", {"query": "bridges of Cork"}, split=4), USAGE),
+        Reply(Text("They are of stone [cite:1].", chunks="words"), USAGE),
+    ]
+    async with running(SearxngFake(*HITS)) as engine:
+        options = {"web_search": {"engine": "searxng", "base_url": engine.url}}
+        async with between(script, tools=options) as gateway:
+            codex.configure(gateway.api.url)
+            run = await codex.run("What of the bridges?")
+    assert_quiet(run)
+    (search,) = run.items("web_search")
+    assert search["query"] == "bridges of Cork"
+    assert [item["text"] for item in run.items("agent_message")] == ["They are of stone."]
+    assert [asked.query for asked in engine.asked] == ["bridges of Cork"]
+    declared = [tool["type"] for tool in gateway.asked[0]["tools"]]
+    assert "web_search" in declared
+    assert "web_search" in gateway.names
+    assert HITS[0].url in gateway.told[1][-1]["content"]
+
+
+async def test_a_search_is_left_to_a_server_that_makes_it_itself(
+    codex: Codex, between: Any
+) -> None:
+    search = {
+        "id": "ws_up",
+        "type": "web_search_call",
+        "status": "completed",
+        "action": {"type": "search", "query": "bridges"},
+    }
+    part = {"type": "output_text", "text": "Stone.", "annotations": [], "logprobs": []}
+    said = {
+        "id": "msg_up",
+        "type": "message",
+        "status": "completed",
+        "role": "assistant",
+        "content": [part],
+    }
+    upstream = {"protocol": "responses", "flags": {"hosted_tools": ["web_search"]}}
+    async with running(SearxngFake(*HITS)) as engine:
+        tools = {"web_search": {"engine": "searxng", "base_url": engine.url}}
+        script = responded(search, said)
+        async with between(script, upstream_options=upstream, tools=tools) as gateway:
+            codex.configure(gateway.api.url)
+            run = await codex.run("What of the bridges?")
+    assert_quiet(run)
+    assert [item["query"] for item in run.items("web_search")] == ["bridges"]
+    assert engine.asked == []
+    [sent] = [request.json for request in gateway.model.requests if request.method == "POST"]
+    own = [tool for tool in gateway.asked[0]["tools"] if tool["type"] == "web_search"]
+    assert [tool for tool in sent["tools"] if tool["type"] == "web_search"] == own
+    assert len(own) == 1
 
 
 @pytest.mark.requirement("error:context-length")

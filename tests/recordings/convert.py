@@ -201,7 +201,7 @@ def _declarations(items: Iterable[Json]) -> list[Json]:
 
 def _with_calls(items: list[Json]) -> list[Json]:
     """The input with the calls that the stored response before it held."""
-    made = {item["call_id"] for item in items if str(item.get("type")).endswith("_call")}
+    made = {item.get("call_id") for item in items if str(item.get("type")).endswith("_call")}
     whole: list[Json] = []
     for item in items:
         if item.get("type") == "function_call_output" and item["call_id"] not in made:

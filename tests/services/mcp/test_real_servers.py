@@ -1,7 +1,8 @@
-"""Servers that others have written, from npm."""
+"""Servers that others have written, from npm, and one with a library of others' from PyPI."""
 
 import asyncio
 import socket
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from bascule.services.mcp import McpError, McpPool, McpResult, McpServer
 from tests.node import installed, search_path
-from tests.services.mcp.servers import LIMIT, pooling
+from tests.services.mcp.servers import LIMIT, ROOT, pooling
 
 pytestmark = pytest.mark.anyio
 
@@ -38,13 +39,28 @@ async def everything(programs: Path, how: str) -> AsyncGenerator[McpServer]:
     if how == "stdio":
         yield program(programs, "everything", "stdio")
         return
+    port = free_port()
+    command = [str(programs / "mcp-server-everything"), "streamableHttp"]
+    environment = {"PATH": search_path(), "PORT": str(port), "HOST": "127.0.0.1"}
+    async with over_http(port, command, environment):
+        yield McpServer(label="everything", url=f"http://127.0.0.1:{port}/mcp")
+
+
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+@asynccontextmanager
+async def over_http(
+    port: int, command: list[str], environment: dict[str, str]
+) -> AsyncGenerator[None]:
+    """A server's process, once it listens."""
     process = await asyncio.create_subprocess_exec(
-        programs / "mcp-server-everything",
-        "streamableHttp",
-        env={"PATH": search_path(), "PORT": str(port), "HOST": "127.0.0.1"},
+        *command,
+        env=environment,
+        cwd=ROOT,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
@@ -58,7 +74,7 @@ async def everything(programs: Path, how: str) -> AsyncGenerator[McpServer]:
                 else:
                     writer.close()
                     break
-        yield McpServer(label="everything", url=f"http://127.0.0.1:{port}/mcp")
+        yield
     finally:
         process.kill()
         await process.wait()
@@ -126,3 +142,45 @@ async def test_a_filesystem(programs: Path, tmp_path: Path) -> None:
         assert read.content[0].text == "two"
         outside = await call(pool, server, "read_text_file", path="/etc/passwd")
         assert outside.is_error
+
+
+@asynccontextmanager
+async def fast_notes(how: str) -> AsyncGenerator[McpServer]:
+    command = (sys.executable, "-m", "tests.services.mcp.fast_notes")
+    environment = {"PYTHONPATH": str(ROOT)}
+    if how == "stdio":
+        yield McpServer(
+            label="notes",
+            command=command[0],
+            args=(*command[1:], "stdio"),
+            env=environment,
+            guarded=False,
+        )
+        return
+    port = free_port()
+    async with over_http(port, [*command, "http", str(port)], environment):
+        yield McpServer(label="notes", url=f"http://127.0.0.1:{port}/mcp")
+
+
+@pytest.mark.parametrize("how", ["stdio", "http"])
+@pytest.mark.requirement("mcp:transports")
+async def test_a_server_made_with_fastmcp(how: str) -> None:
+    async with fast_notes(how) as server, pooling() as pool:
+        listing = await pool.tools(server)
+        assert [(tool.name, tool.read_only) for tool in listing.tools] == [
+            ("read_note", True),
+            ("count", False),
+        ]
+        assert listing.resources
+        read = await call(pool, server, "read_note", title="two words")
+        assert read.structured is not None
+        assert msgspec.json.decode(read.structured) == {"title": "two words", "words": 2}
+        missing = await call(pool, server, "read_note", title="missing")
+        assert (missing.is_error, missing.content[0].text) == (True, "There is no such note.")
+        assert (await call(pool, server, "count", to=3)).content[0].text == "3"
+        wrong = await call(pool, server, "count", to="many")
+        assert wrong.is_error
+        content = await pool.read(server, "note://all", LIMIT)
+        assert [c.text for c in content] == ["a, b"]
+        content = await pool.read(server, "note://mine", LIMIT)
+        assert [c.text for c in content] == ["the note mine"]
