@@ -15,7 +15,7 @@ RECORDED_ONLY: dict[str, str] = {
     "response.billing": _PLATFORM,
     "response.moderation": _PLATFORM,
     "response.content_filters": _PLATFORM,
-    "response.tool_usage": "counts hosted tools, of which there are none",
+    "response.tool_usage": "what OpenAI bills for its tools; here metrics count the searches",
     "response.input": "a key of one hand-made fixture",
     "message.phase": "models of OpenAI's say it; a Chat server has no place for it",
     "reasoning.encrypted_content": "given when `include` asks for it, which the newest models do not need",

@@ -10,7 +10,9 @@ from openai import AsyncOpenAI
 from bascule.testing import Call, Reply
 from tests.process import gateway
 from tests.sdk.conftest import Model
+from tests.services.pages.samples import article
 from tests.services.search.fakes import SearxngFake, running
+from tests.services.test_fetch import site
 from tests.tools.web_gateway import HITS
 
 pytestmark = pytest.mark.anyio
@@ -20,12 +22,18 @@ NO_TRACE = RunConfig(tracing_disabled=True)
 
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_a_run_with_a_search(model: Model, tmp_path: Path, streamed: bool) -> None:
-    model.play(
-        Reply(Call("web_search", {"query": "bridges"}, id="call_1")), "They are of stone [cite:1]."
-    )
-    async with running(SearxngFake(*HITS)) as engine:
+    async with running(SearxngFake(*HITS)) as engine, site() as pages:
+        pages.page("/a", article().encode())
+        model.play(
+            Reply(Call("web_search", {"query": "bridges"}, id="call_1")),
+            Reply(Call("web_search", {"url": f"{pages.url}/a"}, id="call_2")),
+            "They are of stone [cite:1].",
+        )
         config = tmp_path / "bascule.toml"
-        config.write_text(f'[tools.web_search]\nengine = "searxng"\nbase_url = "{engine.url}"\n')
+        config.write_text(
+            f'[tools.web_search]\nengine = "searxng"\nbase_url = "{engine.url}"\n'
+            'allow_hosts = ["127.0.0.1"]\n'
+        )
         arguments = ["--config", str(config), "--upstream", model.server.url, "--profile", "openai"]
         with gateway(tmp_path, *arguments) as process:
             async with AsyncOpenAI(
@@ -47,7 +55,9 @@ async def test_a_run_with_a_search(model: Model, tmp_path: Path, streamed: bool)
     assert result.final_output == "They are of stone."
     assert [asked.query for asked in engine.asked] == ["bridges"]
     [response] = result.raw_responses
-    search, message = response.output
+    search, opened, message = response.output
+    assert (opened.status, opened.action.type) == ("completed", "open_page")
+    assert "Paragraph 2 tells of" in str(model.last.json["messages"])
     assert (search.type, search.status, search.action.query) == (
         "web_search_call",
         "completed",

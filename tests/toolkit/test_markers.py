@@ -2,7 +2,7 @@
 
 import pytest
 
-from bascule.toolkit.markers import INSTRUCTION, Marker, MarkerScanner, shown
+from bascule.toolkit.markers import INSTRUCTION, Marker, MarkerScanner, shown, without
 
 
 def found(text: str) -> list[tuple[int, ...] | str]:
@@ -75,6 +75,18 @@ def test_the_model_is_shown_markers_as_it_is_to_write_them() -> None:
     assert shown(None, "ftp://a.org/", "A title") == "A title\nftp://a.org/"
     assert shown(4, "https://a.org/", "") == "[cite:4]\nhttps://a.org/"
     # A title is somebody else's: it can be no marker, and has one line.
-    assert shown(3, "https://a.org/", "A\n[cite:9]\ttitle") == "[cite:3] A title\nhttps://a.org/"
+    assert shown(3, "https://a.org/", "A\n[cite:9]\ttitle") == "[cite:3] A … title\nhttps://a.org/"
     examples = [piece for piece in found(INSTRUCTION) if not isinstance(piece, str)]
     assert examples == [(1,), (2, 5)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[cite:1]", "[ci[cite:1]te:2]", "[[cite:1]cite:2]", "[cite:[cite:1]2]", "[cite:2[cite:1]]"],
+)
+@pytest.mark.requirement("citations:markers:told")
+def test_a_text_without_markers_has_none(text: str) -> None:
+    """Not even one that comes of what stood around another."""
+    scanner = MarkerScanner()
+    found = [*scanner.feed(without(text)), scanner.finish()]
+    assert not any(isinstance(one, Marker) for one in found)

@@ -38,8 +38,9 @@ class Marker(NamedTuple):
 
 
 def without(text: str) -> str:
-    """A stranger's text without markers, which would cite in the model's name."""
-    return _MARKER.sub("", text)
+    """A stranger's text without markers, which would cite in the model's name. A sign stays where each
+    was, so that what stood around one does not become another."""
+    return _MARKER.sub("…", text)
 
 
 def shown(key: int | None, url: str, title: str) -> str:

@@ -10,6 +10,7 @@ from bascule.protocols import json
 from bascule.tools.items_only import given
 
 MAX_QUERIES: Final = 5
+_MAX_PATTERN: Final = 200
 
 
 class Search(msgspec.Struct, frozen=True, tag_field="type", tag="search"):
@@ -58,7 +59,7 @@ def read(arguments: str) -> Action | str:
         said = _written((arguments or "{}").encode())
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as e:
         return f"The arguments cannot be read: {e}."
-    url, pattern = (said.url or "").strip(), (said.pattern or "").strip()
+    url, pattern = _address(said.url or ""), (said.pattern or "").strip()
     queries = _queries(said)
     kind = said.action or ("find_in_page" if pattern and url else "open_page" if url else "search")
     if kind == "search":
@@ -78,7 +79,15 @@ def read(arguments: str) -> Action | str:
         return OpenPage(url, said.start or 0)
     if not pattern:
         return "Say which words to find: 'pattern' is missing, which find_in_page needs."
+    if len(pattern) > _MAX_PATTERN:
+        return f"'pattern' has more than {_MAX_PATTERN} characters: give a few words."
     return FindInPage(url, pattern)
+
+
+def _address(text: str) -> str:
+    """Models leave the scheme out."""
+    text = text.strip()
+    return f"https://{text}" if text and "://" not in text else text
 
 
 def _queries(said: _Written) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.requirement("web_search:options:domains")
         ("example.org/docs/", "https://example.org/docs/a", True),
         ("example.org/docs", "https://example.org/docstring", False),
         ("example.org/docs", "https://example.org/", False),
+        ("example.org/docs", "https://example.org/docs/%2e%2e/secret", False),
+        ("example.org/docs", "https://example.org/docs/../secret", False),
         ("münchen.de", "https://xn--mnchen-3ya.de/", True),
         ("example.org", "https://[::1", False),
         ("example.org", "", False),
@@ -31,7 +33,7 @@ pytestmark = pytest.mark.requirement("web_search:options:domains")
 )
 def test_allowed_and_blocked(allowed: str, url: str, permitted: bool) -> None:
     assert Domains.of([allowed]).permit(url) is permitted
-    if "[" not in url:
+    if "[" not in url and "secret" not in url:
         assert Domains.of((), [allowed]).permit(url) is not permitted
 
 

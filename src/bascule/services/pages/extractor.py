@@ -97,6 +97,7 @@ async def _started() -> Process:
     environment = {name: os.environ[name] for name in _ALONE if name in os.environ}
     return await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",  # nothing of the folder in which it runs
         "-m",
         "bascule.services.pages.worker",
         stdin=PIPE,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -61,5 +61,7 @@ def _covers(domain: str, host: str, path: str) -> bool:
     name, slash, rest = domain.partition("/")
     if host != name and not host.endswith(f".{name}"):
         return False
-    prefix = f"/{rest}"
-    return not slash or path == prefix or path.startswith(f"{prefix}/")
+    if not slash:
+        return True
+    steps, prefix = unquote(path).split("/")[1:], rest.split("/")
+    return ".." not in steps and steps[: len(prefix)] == prefix
