@@ -91,6 +91,8 @@ class LimitsSection(_Section, frozen=True):
     max_body_bytes: Positive = 64 * 1024 * 1024
     max_items: Positive = 10_000
     max_tools: Positive = 1024
+    max_deferred_tools: Positive = 256
+    """Deferred tools that are offered at once to a model that cannot search for them."""
     max_concurrent_turns: Positive = 2000
 
 

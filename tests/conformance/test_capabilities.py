@@ -1,5 +1,6 @@
 """Every row of the capability matrix, proved by a request through a gateway to a Chat server."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -369,6 +370,10 @@ async def _asked(case: Case, sample: Sample) -> tuple[Answer, list[Json]]:
         options["tools"] = {"modules": [MODULE]}
     if case.row.kind == "tool" and "web_search" in case.row.name and case.verdict == "translated":
         options["tools"] = {"web_search": {"engine": "ddgs"}}
+    if (case.row.name, case.verdict) == ("tool_search", "translated"):
+        sample = dataclasses.replace(
+            sample, fields={"tools": [{"type": "tool_search", "execution": "client"}]}
+        )
     if case.known_context:
         options["adjust"] = context_of(5000)
     async with gateway(Reply(Text("Hello!", logprobs=True)), **options) as (api, model):

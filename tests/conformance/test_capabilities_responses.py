@@ -153,7 +153,11 @@ async def test_tools(row: Capability) -> None:
     answer, sent = await asked({"tools": [declared]}, hosted, modules)
     assert answer.status == 200, answer.body
     assert sent[0]["tools"] == [declared]
-    flags: Json = {"hosted_tools": [], "custom_tools": False}
+    flags: Json = {
+        "hosted_tools": [],
+        "custom_tools": False,
+        "flatten_tool_search_family": True,
+    }
     answer, sent = await asked({"tools": [declared]}, flags, modules)
     assert answer.status == 200, answer.body
     match row.responses.otherwise or row.responses.verdict:

@@ -84,7 +84,11 @@ def test_the_table_of_profiles() -> None:
 
 
 def _shown(value: Any) -> str:
-    return f"`{value}`" if isinstance(value, str) else ("yes" if value else "no")
+    if isinstance(value, str):
+        return f"`{value}`"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return "yes" if value else "no"
 
 
 @pytest.mark.parametrize("flag", Flags.__struct_fields__)

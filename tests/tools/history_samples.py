@@ -102,6 +102,16 @@ _SEARCH = (
         "tools": [{"type": "function", "name": "find", "parameters": {"type": "object"}}],
     },
 )
+_PROGRAM = (
+    {"type": "program", "id": "cm_1", "call_id": "c1", "code": "text(1)", "fingerprint": "f"},
+    {
+        "type": "program_output",
+        "id": "cmo_1",
+        "call_id": "c1",
+        "result": "1",
+        "status": "completed",
+    },
+)
 _APPROVAL = (
     {
         "type": "mcp_approval_request",
@@ -141,8 +151,12 @@ _SEARCH_MESSAGES = called(
     "c1",
     "tool_search",
     {"goal": "find a customer"},
-    '{"tools":[{"type":"function","name":"find","parameters":{"type":"object"}}]}',
+    "These tools can be called now:\n- find",
 )
+_PROGRAM_MESSAGES: Messages = [
+    {"role": "assistant", "content": "I ran this program:\n\ntext(1)"},
+    {"role": "assistant", "content": "The program's result:\n\n1"},
+]
 _APPROVAL_MESSAGES = called(
     "mcpr_1", "crm__drop", '{"id":1}', "The user did not approve this call. Too risky."
 )
@@ -264,6 +278,13 @@ SAMPLES: dict[str, tuple[list[Json], Messages]] = dict(
         _listed("tool_search_call", *_SEARCH, messages=_SEARCH_MESSAGES),
         _listed("tool_search_output", *_SEARCH, messages=_SEARCH_MESSAGES),
         _listed(
+            "additional_tools",
+            {"type": "additional_tools", "role": "developer", "tools": []},
+            messages=[],
+        ),
+        _listed("program", *_PROGRAM, messages=_PROGRAM_MESSAGES),
+        _listed("program_output", *_PROGRAM, messages=_PROGRAM_MESSAGES),
+        _listed(
             "agent_message",
             {
                 "type": "agent_message",
@@ -287,9 +308,6 @@ SAMPLES: dict[str, tuple[list[Json], Messages]] = dict(
 )
 
 REFUSED: dict[str, Json] = {
-    "additional_tools": {"type": "additional_tools", "role": "developer", "tools": []},
-    "program": {"type": "program", "id": "cm_1", "call_id": "c1", "code": "1", "fingerprint": "f"},
-    "program_output": {"type": "program_output", "id": "cmo_1", "call_id": "c1", "result": "1"},
     "compaction": {"type": "compaction", "id": "cmp_1", "encrypted_content": "x"},
     "context_compaction": {"type": "context_compaction", "encrypted_content": "x"},
     "compaction_trigger": {"type": "compaction_trigger"},

@@ -142,8 +142,28 @@ async def test_a_server_that_speaks_responses_is_told_all_of_them() -> None:
         answer = await api.create(tools=[tool, group])
         sent = model.chats[0].json["tools"]
     assert answer.status == 200
-    assert sent == [tool, {**tool, "name": "crm__find"}]
+    assert sent == [tool, group]
     assert ignored(answer) == ""
+
+
+@pytest.mark.requirement("family:flat:responses")
+async def test_a_server_without_the_family_is_told_of_functions_alone() -> None:
+    both = {**OPTIONS, "allowed_callers": ["direct", "programmatic"]}
+    tool = {**FUNCTION, **both}
+    group = {"type": "namespace", "name": "crm", "description": "", "tools": [tool]}
+    alone = {**FUNCTION, "name": "alone", "allowed_callers": ["programmatic"]}
+    flags: Json = {"flatten_tool_search_family": True, "strict_tools": True}
+    options = {"protocol": "responses", "flags": flags}
+    async with gateway(responded(SAID), upstream_options=options) as (api, model):
+        answer = await api.create(tools=[tool, group, alone])
+        sent = model.chats[0].json["tools"]
+    kept = {**FUNCTION, "strict": True, "async": True}
+    assert sent == [kept, {**kept, "name": "crm__find"}]
+    assert ignored(answer).split(",") == [
+        *("tools[0].defer_loading", "tools[0].output_schema"),
+        *("tools[1].tools[0].defer_loading", "tools[1].tools[0].output_schema"),
+        "tools[2].allowed_callers",
+    ]
 
 
 # --- asynchronous functions

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bascule.engine.additional import TYPE as ADDITIONAL
+from bascule.engine.additional import kept, put_back, without_repeated
 from bascule.engine.references import Stored, read_rows, resolve
 from bascule.engine.state import Continuation, Origin, OutputItem, TurnState, decode_continuation
 from bascule.protocols import json
@@ -70,6 +72,7 @@ async def load(store: Store, owner: str, request: TurnRequest) -> tuple[Chain, l
         chain = await load_chain(store, owner, request.previous_response_id)
     elif request.conversation is not None:
         chain = await load_conversation(store, owner, request.conversation)
+    request.input = without_repeated(request.input, chain.continuation.additional)
     referenced: list[Stored] = []
     if any(item.type == ITEM_REFERENCE for item in request.input):
         present = set(chain.keys)
@@ -87,6 +90,12 @@ async def load_chain(store: Store, owner: str, response_id: str) -> Chain:
     keys = [*row.history, *row.input, *row.output]
     rows = await store.items(owner, keys)
     return Chain(read_rows(rows), keys, decode_continuation(row.state))
+
+
+def history(chain: Chain) -> Sequence[Stored]:
+    """All that came before, declarations at their places."""
+    additional = chain.continuation.additional
+    return put_back(chain.items, chain.keys, additional) if additional else chain.items
 
 
 async def load_conversation(store: Store, owner: str, conversation_id: str) -> Chain:
@@ -155,8 +164,19 @@ def make_commit(
 ) -> Commit:
     """One turn's rows. Input items without an id get one; those that came with one keep it. A turn
     that ended as it should adds to its conversation."""
-    new_rows = {i: input_row(item) for i, item in enumerate(inputs) if item.key is None}
-    input_keys = [item.key or new_rows[i].key for i, item in enumerate(inputs)]
+    new_rows = {
+        i: input_row(item)
+        for i, item in enumerate(inputs)
+        if item.key is None and item.type != ADDITIONAL
+    }
+    all_keys = [
+        item.key or (new_rows[i].key if i in new_rows else None) for i, item in enumerate(inputs)
+    ]
+    input_keys = [key for key in all_keys if key is not None]
+    continuation.additional = list(chain.continuation.additional)
+    if len(input_keys) < len(all_keys):
+        last = chain.keys[-1] if chain.keys else ""
+        continuation.additional += kept(inputs, all_keys, last)
     output_rows = [_output_row(item) for item in state.output]
     response = ResponseRow(
         id=state.response_id,

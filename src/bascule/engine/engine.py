@@ -10,11 +10,9 @@ from bascule.state.store import Store
 from bascule.telemetry.observe import NOBODY, Observer
 from bascule.toolkit.handler import Handlers
 from bascule.toolkit.plan_cache import PlanCache
+from bascule.toolkit.prepare import DEFAULT_LIMITS, ToolLimits
 
 Checkpoint = Callable[[TurnState], Awaitable[None]]
-
-NAME_LIMIT = 64
-"""The longest function name on Chat Completions."""
 
 
 async def no_checkpoint(_: TurnState) -> None:
@@ -27,7 +25,7 @@ class EngineSettings:
     max_concurrent_calls: int = 5
     max_reasks: int = 2
     max_result_bytes: int = 1024 * 1024
-    max_tools: int = 1024
+    tool_limits: ToolLimits = DEFAULT_LIMITS
 
 
 @dataclass(slots=True)

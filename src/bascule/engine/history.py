@@ -103,7 +103,7 @@ class Flattener:
                 flat += self._reasoning(item.view(Reasoning, f"{param}[{i}]"))
             else:
                 handler = self._handler(item, f"{param}[{i}]")
-                if handler.names_late:
+                if handler.is_late(item, f"{param}[{i}]"):
                     waiting.append(_Waiting(len(flat), handler, item, f"{param}[{i}]"))
                 else:
                     flat += handler.flatten(item, self._names, f"{param}[{i}]")

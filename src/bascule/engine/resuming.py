@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import Raw
 
-from bascule.engine.engine import NAME_LIMIT
 from bascule.protocols import json
 from bascule.protocols.errors import ApiError, invalid
 from bascule.protocols.responses.items import FunctionCallOutput, Item
@@ -104,7 +103,7 @@ async def _entry(
     wire = suspended.call.name
     found = plan.registry.lookup(wire)
     if (found is None or found.wire != wire) and suspended.tool != b"null":
-        fixed = Ledger(NAME_LIMIT, names.table())
+        fixed = Ledger(names.limit, names.table())
         try:
             recall = await recalled(Raw(suspended.tool), handlers, fixed, discovery)
         except (

@@ -95,6 +95,13 @@ class TurnState(msgspec.Struct, kw_only=True):
             self.usage.add(usage)
 
 
+class Additional(msgspec.Struct, array_like=True):
+    """An `additional_tools`, and the key of the item that it follows; empty for none."""
+
+    after: str
+    data: msgspec.Raw
+
+
 NameRow = tuple[str | None, str, str, str]
 """Namespace, name, kind, wire name."""
 
@@ -107,6 +114,7 @@ class Continuation(msgspec.Struct, omit_defaults=True):
     names: list[NameRow] = []
     suspended: list[SuspendedCall] = []
     declared: list[msgspec.Raw] = []
+    additional: list[Additional] = []
     citations: Citations | None = None
     """None for a chain that has had no sources."""
 

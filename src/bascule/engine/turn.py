@@ -17,11 +17,11 @@ from bascule.engine.calls import flat_call, flat_output, is_client, note_calls
 from bascule.engine.chain import NO_CHAIN, check_names, lost, make_commit, write
 from bascule.engine.choice import relaxed
 from bascule.engine.decide import LoopDecision, Step, classify_round
-from bascule.engine.engine import NAME_LIMIT, Engine
+from bascule.engine.engine import Engine
 from bascule.engine.gateway_calls import GatewayCalls
 from bascule.engine.history import Flattener
 from bascule.engine.observe import note_citations
-from bascule.engine.preparing import prepare_turn
+from bascule.engine.preparing import as_declared, prepare_turn
 from bascule.engine.resuming import Resumed
 from bascule.engine.sinks import Notes, Sink
 from bascule.engine.state import OutputItem, TurnState
@@ -42,6 +42,7 @@ from bascule.protocols.responses.response import ResponseError, ResponseStatus, 
 from bascule.state.store import StoreError
 from bascule.telemetry.observe import EndStatus, TurnObserver, TurnStatus
 from bascule.toolkit.discovery import ALONE, Discovery
+from bascule.toolkit.handler import Brought
 from bascule.toolkit.names import Ledger
 from bascule.toolkit.outcome import Outcome, Output, Suspended
 from bascule.toolkit.ownership import Owner
@@ -129,10 +130,11 @@ class _Turn:
             images=target.flags.image_input,
         )
         self._discovery = ALONE
+        self._later: list[Brought] = []
         self._chain = NO_CHAIN
         self._unlock: Callable[[], None] | None = None
         self._lost = False
-        self._names = Ledger(NAME_LIMIT)
+        self._names = Ledger()
         self._plan: ToolPlan = EMPTY
         self._choice = WireChoice()
         self._snapshot: Snapshot | None = None
@@ -175,7 +177,7 @@ class _Turn:
         prepared = await prepare_turn(engine, request, self._target, owner)
         self._chain, self._names, self._plan = prepared.chain, prepared.names, prepared.plan
         self._choice, self._resumed = prepared.choice, prepared.resumed
-        self._discovery = prepared.discovery
+        self._discovery, self._later = prepared.discovery, prepared.later
         self.state.model_items = prepared.items
         self.state.take(prepared.chain.continuation)
         self._notes.warnings += [*prepared.warnings, *prepared.plan.warnings]
@@ -286,8 +288,8 @@ class _Turn:
             self._request.tools(),
             self._engine.handlers,
             self._names,
-            self._engine.settings.max_tools,
-            self.state.declared,
+            self._engine.settings.tool_limits,
+            [*self._later, *as_declared(self.state.declared)],
             surface=self._target.surface,
             discovery=Discovery(self._discovery.owner, [*self._discovery.earlier, *so_far]),
         )

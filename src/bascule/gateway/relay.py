@@ -45,6 +45,8 @@ _TERMINAL: Final = (
     b"response.failed",
     b"response.cancelled",
 )
+_OF_THE_FAMILY: Final = (b'"namespace"', b'"caller"')
+"""Members of calls that only servers of the tool_search family know."""
 _Members = dict[str, Raw]
 _members = json.decoder(_Members)
 _NUMBER: Final = re.compile(rb'"sequence_number":\s*(\d+)')
@@ -69,8 +71,7 @@ async def may_relay(engine: Engine, request: TurnRequest, target: Target) -> boo
         request.tools,
         handlers=engine.handlers,
         names=Ledger(),
-        name_limit=64,
-        max_tools=engine.settings.max_tools,
+        limits=engine.settings.tool_limits,
         cache=engine.plans,
         surface=target.surface,
     )
@@ -84,6 +85,8 @@ def _is_foreign(engine: Engine, target: Target, item: Item) -> bool:
     if item.type == "reasoning":
         blob = item.view(Reasoning).encrypted_content
         return blob is None or not engine.sealer.is_sealed(blob)
+    if not target.surface.family and any(name in item.raw for name in _OF_THE_FAMILY):
+        return False
     return engine.handlers.passes(target.surface, item.type)
 
 

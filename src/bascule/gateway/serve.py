@@ -33,6 +33,7 @@ from bascule.telemetry.redact import Redactor
 from bascule.telemetry.tool_detail import ToolDetail
 from bascule.telemetry.trace_files import TraceFiles
 from bascule.toolkit.handler import Handlers
+from bascule.toolkit.prepare import ToolLimits
 from bascule.tools.all import all_handlers
 from bascule.upstreams.client import UpstreamClient
 from bascule.upstreams.http1 import Http1Client
@@ -101,7 +102,7 @@ async def build(config: Config, client: UpstreamClient) -> Gateway:
             max_concurrent_calls=tools.max_concurrent_calls,
             max_reasks=tools.max_reasks,
             max_result_bytes=tools.max_result_bytes,
-            max_tools=config.limits.max_tools,
+            tool_limits=ToolLimits(config.limits.max_tools, config.limits.max_deferred_tools),
         ),
         observer=make_observer(config),
     )

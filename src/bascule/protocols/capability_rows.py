@@ -191,6 +191,7 @@ _PARTS: Final = (
 )
 
 _PLUGIN: Final = Support("honoured", where="`hosted_tools` lists the type", otherwise="translated")
+_FAMILY: Final = Support("honoured", where="the server knows the family", otherwise="translated")
 _PAIR: Final = "Call and output become a function call and its output."
 _ITEMS: Final = (
     _row("item", "message", _TRANSLATED, note="`phase` is kept, but not said to the model."),
@@ -216,28 +217,31 @@ _ITEMS: Final = (
     _row("item", "local_shell_call_output", _TRANSLATED, note=_PAIR),
     _row("item", "computer_call", _TRANSLATED, note=_PAIR),
     _row("item", "computer_call_output", _TRANSLATED, note=_PAIR),
-    _row("item", "tool_search_call", _TRANSLATED, note=_PAIR),
-    _row("item", "tool_search_output", _TRANSLATED, note=_PAIR),
+    _row("item", "tool_search_call", _TRANSLATED, _FAMILY, _PAIR),
+    _row(
+        "item",
+        "tool_search_output",
+        _TRANSLATED,
+        _FAMILY,
+        f"{_PAIR} The tools that it has are declared from then on.",
+    ),
     _row("item", "slug:name_call", _TRANSLATED, _PLUGIN, f"Of tools that plugins bring. {_PAIR}"),
     _row("item", "agent_message", _TRANSLATED, note="Framed text without a user's authority."),
     _row(
         "item",
         "additional_tools",
-        _REFUSED,
-        note="The model would not be told of the tools that it declares.",
+        _TRANSLATED,
+        _FAMILY,
+        "Its tools are declared from then on; the item itself is not listed.",
     ),
     _row(
         "item",
         "program",
-        _REFUSED,
-        note="There is no runtime for programs that call tools.",
+        _TRANSLATED,
+        _FAMILY,
+        "Text, if it has ended. One that has not is refused: there is no runtime for programs here.",
     ),
-    _row(
-        "item",
-        "program_output",
-        _REFUSED,
-        note="There is no runtime for programs that call tools.",
-    ),
+    _row("item", "program_output", _TRANSLATED, _FAMILY, "Text."),
     _row(
         "item",
         "compaction",
@@ -267,6 +271,9 @@ _ITEMS: Final = (
 )
 
 _HOSTED: Final = Support("honoured", where="the server runs it by itself", otherwise="tolerated")
+_NOT_WITHOUT_FAMILY: Final = Support(
+    "honoured", where="the server knows the family", otherwise="tolerated"
+)
 _NOT_OFFERED: Final = "Without an executor the model is not told of it."
 _TOOLS: Final = (
     _row("tool", "function", _TRANSLATED, note="Executed by the client."),
@@ -281,7 +288,7 @@ _TOOLS: Final = (
         "tool",
         "namespace",
         _TRANSLATED,
-        Support("honoured", where="`hosted_tools` has it", otherwise="translated"),
+        _FAMILY,
         "A function for each member; executed by the client.",
     ),
     _row(
@@ -294,14 +301,17 @@ _TOOLS: Final = (
     _row(
         "tool",
         "tool_search",
-        _REFUSED,
-        note="Only servers that know the type can search; declare the tools themselves.",
+        Support("translated", where="the client executes it", otherwise="tolerated"),
+        _NOT_WITHOUT_FAMILY,
+        "A function `tool_search`, whose calls are `tool_search_call`s. Without it deferred tools are "
+        "offered at once.",
     ),
     _row(
         "tool",
         "programmatic_tool_calling",
-        _REFUSED,
-        note="There is no runtime for programs that call tools.",
+        _TOLERATED,
+        _NOT_WITHOUT_FAMILY,
+        "There is no runtime for programs here; tools for programs alone are not offered.",
     ),
     *(
         _row(

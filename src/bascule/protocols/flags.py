@@ -1,9 +1,12 @@
 """What a model server understands, one flag a difference. No flag has a default: a profile that
 leaves one out does not load."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
+
+FLATTEN: Final = "flatten_tool_search_family"
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,6 +38,13 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """On Responses: the types of tools that the server runs by itself."""
     custom_tools: bool
     """On Responses: custom tools are known; else they become functions."""
+    flatten_tool_search_family: bool
+    """Namespaces, `tool_search`, `programmatic_tool_calling`, `additional_tools` and their items become
+    functions and texts; else they pass as they are. On Chat it is always so."""
+    namespace_description: bool
+    """On Responses: a namespace needs a description that is not empty."""
+    name_limit: Annotated[int, Meta(ge=16, le=256)]
+    """Characters that a function's name may have."""
     encrypted_reasoning: bool
     """On Responses: `include: ["reasoning.encrypted_content"]` is understood."""
     file_input: Literal["data", "url", "none"]

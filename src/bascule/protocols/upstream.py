@@ -12,6 +12,13 @@ from bascule.protocols.responses.events import RoundEvent
 from bascule.protocols.responses.items import Flat
 from bascule.protocols.responses.request import TurnRequest
 
+FAMILY: Final = frozenset({"namespace", "tool_search", "programmatic_tool_calling"})
+"""Types of declarations that a server knows together, or not at all."""
+FAMILY_ITEMS: Final = frozenset(
+    {"additional_tools", "tool_search_call", "tool_search_output", "program", "program_output"}
+)
+"""Items that only such a server knows."""
+
 
 class ModelSurface(msgspec.Struct, frozen=True):
     """What a server takes as the client said it, beside functions. By default nothing."""
@@ -22,6 +29,10 @@ class ModelSurface(msgspec.Struct, frozen=True):
     """Types of tools that it runs by itself."""
     custom: bool = False
     """It knows custom tools."""
+    family: bool = False
+    """It knows namespaces, tool search, programs and their items."""
+    name_limit: int = 64
+    """Characters that a function's name may have."""
 
     def takes(self, type_: str, *, known: bool, ours: bool = False) -> bool:
         """Whether a declaration of this type goes as it is; `known` says that it could be served
@@ -30,6 +41,8 @@ class ModelSurface(msgspec.Struct, frozen=True):
             return False
         if type_ == "custom":
             return self.custom
+        if type_ in FAMILY:
+            return self.family
         if self.hosted == "all":
             return not (known and ours)
         return not known or type_ in self.hosted

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 import structlog
@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from bascule.protocols.responses.items import Flat, Item, Passed
 from bascule.protocols.responses.request import ToolRef
-from bascule.protocols.upstream import ModelSurface
+from bascule.protocols.upstream import FAMILY_ITEMS, ModelSurface
 from bascule.toolkit.approval import Answer
 from bascule.toolkit.discovery import Announcement, Discovery
 from bascule.toolkit.grammar import TextGrammar
@@ -44,10 +44,24 @@ class Tool(msgspec.Struct, frozen=True):
     """Whether its shape makes sense of broken arguments itself, so that nobody repairs them."""
     grammar: TextGrammar | None = None
     """What the one text that it is called with has to match."""
+    deferred: bool = False
+    """Whether a model that can search is told of it only when it has searched."""
+    searches: bool = False
+    """Whether the model can search for deferred tools with it."""
     ignored: Sequence[str] = ()
     """Members of the declaration that have no effect, as paths below it."""
     members: Mapping[str, Any] = {}
     """Members that the declaration adds to the items of its calls."""
+
+
+class Brought(msgspec.Struct, frozen=True):
+    """A declaration that is no part of the request's list."""
+
+    declaration: Raw
+    place: str
+    """Where it stands, for errors."""
+    found: bool = False
+    """Whether a search has found it: it is not deferred any more."""
 
 
 class Health(msgspec.Struct):
@@ -159,6 +173,18 @@ class ToolHandler(ABC, Generic[P]):
         that wait, and were answered. Raises ApiError 400 below an item's place."""
         return ()
 
+    brings: ClassVar[frozenset[str]] = frozenset()
+    """Item types that bring declarations along: `brought` does something for them."""
+
+    def brought(self, item: Item, param: str) -> Sequence[Brought]:
+        """The declarations that an item of a history brings, for it and all that comes after. Raises
+        ApiError 400 below `param`."""
+        return ()
+
+    def is_late(self, item: Item, param: str) -> bool:
+        """Whether an item is read only when the turn's tools have their names. Raises ApiError 400."""
+        return self.names_late
+
     def answers(self, item: Item) -> str | None:
         """The key of what an input item answers, to match `Suspended.awaits`; None if nothing."""
         return None
@@ -184,6 +210,8 @@ class Handlers:
         self._aliases: Mapping[str, ToolHandler[object]] = aliases or {}
         self._by_type: dict[str, ToolHandler[object]] = {}
         self._by_item: dict[str, ToolHandler[object]] = {}
+        self.brings: Final[frozenset[str]] = frozenset().union(*(h.brings for h in handlers))
+        """Item types that bring declarations along."""
         for handler in handlers:
             for name in handler.types:
                 if self._by_type.setdefault(name, handler) is not handler:
@@ -217,6 +245,8 @@ class Handlers:
 
     def passes(self, surface: ModelSurface, item_type: str) -> bool:
         """Whether a server is given a history item of this type as it is."""
+        if item_type in FAMILY_ITEMS:
+            return surface.family
         handler = self._by_item.get(item_type)
         if handler is None or not handler.types or not handler.served:
             return True

@@ -31,11 +31,13 @@ class Identity(NamedTuple):
 
 
 class Ledger:
-    """Starts from names fixed earlier in the chain; `limit` is the longest name the server takes."""
+    """Starts from names fixed earlier in the chain; `limit` is the longest name the server takes, and
+    names that were given for a server which takes longer ones are given anew."""
 
     def __init__(self, limit: int = 64, fixed: Mapping[Identity, str] | None = None) -> None:
-        self._limit = limit
-        self._wire: dict[Identity, str] = dict(fixed or {})
+        self.limit: Final = limit
+        fitting = {i: wire for i, wire in (fixed or {}).items() if len(wire) <= limit}
+        self._wire: dict[Identity, str] = fitting
         self._identity = {wire: identity for identity, wire in self._wire.items()}
 
     def assign(self, identity: Identity) -> str:
@@ -83,14 +85,14 @@ class Ledger:
     def _mint(self, identity: Identity) -> str:
         parts = [part for part in (identity.namespace, identity.name) if part]
         plain = "__".join(parts)
-        legal = _LEGAL.fullmatch(plain) is not None and len(plain) <= self._limit
+        legal = _LEGAL.fullmatch(plain) is not None and len(plain) <= self.limit
         if legal and plain not in self._identity:
             return plain
         readable = "__".join(_ILLEGAL.sub("_", part) for part in parts) or "tool"
         key = "\0".join((identity.namespace or "", identity.name, identity.kind))
         digest = hashlib.sha256(key.encode()).hexdigest()
         for length in range(_HASH, len(digest) + 1):
-            room = self._limit - length - 1
+            room = self.limit - length - 1
             wire = f"{_shorten(readable, room)}_{digest[:length]}"
             if wire not in self._identity:
                 return wire

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 import structlog
@@ -16,7 +16,7 @@ from bascule.protocols.function import FunctionSpec, Offered
 from bascule.protocols.upstream import CHAT_SURFACE, ModelSurface
 from bascule.toolkit.arguments import ArgumentSchemas
 from bascule.toolkit.discovery import ALONE, Announcement, Discovery
-from bascule.toolkit.handler import Handlers, Tool, ToolHandler
+from bascule.toolkit.handler import Brought, Handlers, Tool, ToolHandler
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.ownership import Owner
 from bascule.toolkit.plan import EMPTY, NativeTool, ToolPlan
@@ -46,19 +46,34 @@ class _Parsed:
     params: Any
     param: str
     """The declaration's place in the request."""
+    found: bool = False
+    """Whether a search has found it."""
 
 
 _Stage = _Parsed | NativeTool
+_Found = dict[Identity | bytes, NativeTool | tuple[_Parsed, Tool]]
+
+
+class ToolLimits(NamedTuple):
+    """How many functions a turn's tools may bring, and how many deferred ones are offered at once to a
+    model that cannot search."""
+
+    tools: int
+    deferred: int
+
+
+DEFAULT_LIMITS: Final = ToolLimits(1024, 256)
+NO_LIMITS: Final = ToolLimits(1 << 30, 1 << 30)
 
 
 def parse(
-    declarations: Sequence[Raw], handlers: Handlers, surface: ModelSurface, param: str = "tools"
+    declarations: Sequence[Brought], handlers: Handlers, surface: ModelSurface
 ) -> list[_Stage]:
     """Stage 1. Raises ApiError 400 that names the declaration at fault."""
     parsed: list[_Stage] = []
     labels: set[str] = set()
-    for i, declaration in enumerate(declarations):
-        place = f"{param}[{i}]"
+    for given in declarations:
+        declaration, place = given.declaration, given.place
         head = json.field(_type, declaration, place)
         handler = handlers.for_type(head.type, head.name)
         known = handler is not None and handler.served
@@ -82,16 +97,21 @@ def parse(
                 code="unsupported_value",
             )
         params = _guarded(head.type, place, handler.parse, declaration, place)
-        parsed.append(_Parsed(declaration, head.type, handler, params, place))
+        parsed.append(_Parsed(declaration, head.type, handler, params, place, given.found))
     return parsed
+
+
+def _listed(declarations: Sequence[Raw]) -> list[Brought]:
+    """Those of a request's list."""
+    return [Brought(declaration, f"tools[{i}]") for i, declaration in enumerate(declarations)]
 
 
 async def prepare(
     declarations: Sequence[Raw],
     handlers: Handlers,
     names: Ledger,
-    limit: int,
-    later: Sequence[Raw] = (),
+    limits: ToolLimits,
+    later: Sequence[Brought] = (),
     surface: ModelSurface = CHAT_SURFACE,
     discovery: Discovery = ALONE,
 ) -> ToolPlan:
@@ -99,12 +119,12 @@ async def prepare(
 
     `later` are declarations that came after the list: one that is there already replaces it.
     """
-    first = parse(declarations, handlers, surface)
-    second = parse(later, handlers, surface, "declared")
+    first = parse(_listed(declarations), handlers, surface)
+    second = parse(later, handlers, surface)
     if _discovers(first) or _discovers(second):
         found = await _discovered([*first, *second], discovery)
         first, second = found[: len(first)], found[len(first) :]
-    return _register(first, second, names, limit, surface)
+    return _register(first, second, names, limits, surface)
 
 
 async def recalled(
@@ -112,11 +132,11 @@ async def recalled(
 ) -> ToolPlan:
     """The plan for a tool that an earlier turn declared, and this one does not: a call of it goes on.
     Raises ApiError 400 where it cannot."""
-    parsed = parse([declaration], handlers, CHAT_SURFACE)
+    parsed = parse(_listed([declaration]), handlers, CHAT_SURFACE)
     for stage in parsed:
         if isinstance(stage, _Parsed):
             _guarded(stage.type, "tools", stage.handler.recall, stage.params)
-    return _register(await _discovered(parsed, discovery), (), names, 1 << 30, CHAT_SURFACE)
+    return _register(await _discovered(parsed, discovery), (), names, NO_LIMITS, CHAT_SURFACE)
 
 
 def _discovers(parsed: Iterable[_Stage]) -> bool:
@@ -189,13 +209,14 @@ def _register(
     first: Sequence[_Stage],
     later: Sequence[_Stage],
     names: Ledger,
-    limit: int,
+    limits: ToolLimits,
     surface: ModelSurface,
 ) -> ToolPlan:
     """Stage 4."""
     found = _found(first, later)
-    if len(found) > limit:
-        raise invalid(f"More than {limit} tools are declared.", "tools", "too_many_tools")
+    if len(found) > limits.tools:
+        raise invalid(f"More than {limits.tools} tools are declared.", "tools", "too_many_tools")
+    found = _searched(found, limits.deferred)
     _name(found.values(), names)
     offered: list[Offered] = []
     entries: list[ToolEntry] = []
@@ -237,11 +258,9 @@ def _announced(stages: Iterable[_Stage]) -> Iterator[Announcement]:
                 yield found
 
 
-def _found(
-    first: Sequence[_Stage], later: Sequence[_Stage]
-) -> dict[Identity | bytes, NativeTool | tuple[_Parsed, Tool]]:
+def _found(first: Sequence[_Stage], later: Sequence[_Stage]) -> _Found:
     """The tools, once each. Raises ApiError 400 for one that the list has twice."""
-    found: dict[Identity | bytes, NativeTool | tuple[_Parsed, Tool]] = {}
+    found: _Found = {}
     for stage in first:
         if isinstance(stage, NativeTool):
             found[bytes(stage.declaration)] = stage
@@ -254,18 +273,60 @@ def _found(
                     "duplicate_tool",
                 )
             found[tool.identity] = (stage, tool)
+    searches = _can_search(found)
     for stage in later:
         if isinstance(stage, NativeTool):
             found[bytes(stage.declaration)] = stage
             continue
         for tool in _normalized(stage):
+            if stage.found:
+                tool = msgspec.structs.replace(tool, deferred=False)
+            before = found.get(tool.identity)
+            if searches and isinstance(before, tuple) and before[1].deferred and not tool.deferred:
+                # The model has not been told of it: it comes behind those that it knows.
+                del found[tool.identity]
             found[tool.identity] = (stage, tool)
     return found
 
 
+def _can_search(found: _Found) -> bool:
+    return any(isinstance(kept, tuple) and kept[1].searches for kept in found.values())
+
+
+def _searched(found: _Found, most: int) -> _Found:
+    """What becomes of deferred tools: a model that can search for them is not told of them yet, one
+    that cannot is told of all, up to a number. Raises ApiError 400 for more."""
+    deferred = [
+        (key, kept) for key, kept in found.items() if isinstance(kept, tuple) and kept[1].deferred
+    ]
+    if not deferred:
+        return found
+    if _can_search(found):
+        hidden = {
+            key: (stage, msgspec.structs.replace(tool, offered=False))
+            for key, (stage, tool) in deferred
+        }
+        return {**found, **hidden}
+    if len(deferred) > most:
+        raise invalid(
+            f"{len(deferred)} tools are deferred, and this model cannot search for them: at most {most} "
+            "are offered to it at once. Declare fewer, or a tool_search that the client executes.",
+            "tools",
+            "too_many_deferred_tools",
+        )
+    told = {
+        key: (
+            stage,
+            msgspec.structs.replace(tool, ignored=(f"{tool.place}defer_loading", *tool.ignored)),
+        )
+        for key, (stage, tool) in deferred
+    }
+    return {**found, **told}
+
+
 def _as_told(tool: Tool, surface: ModelSurface) -> Tool:
     """A server that speaks Responses reads a function's declaration itself, options and all."""
-    if not surface.items or tool.identity.kind != "function":
+    if not surface.family or tool.identity.kind != "function":
         return tool
     return msgspec.structs.replace(tool, offered=True, ignored=())
 
@@ -331,31 +392,38 @@ async def plan_tools(
     *,
     handlers: Handlers,
     names: Ledger,
-    name_limit: int,
-    max_tools: int,
+    limits: ToolLimits,
     cache: PlanCache,
     surface: ModelSurface,
     discovery: Discovery | None = None,
+    later: Sequence[Brought] = (),
 ) -> ToolPlan | None:
     """The plan for a request's tools, from the cache where it fits the names of the chain.
 
-    `source` is the list's own bytes, `split` cuts it into declarations where that is needed. New
-    names are assigned in `names`. Without a `discovery` nobody is asked anything: None for tools that
+    `source` is the list's own bytes, `split` cuts it into declarations where that is needed; `later`
+    are declarations that came after it. New names are assigned in `names`. Without a `discovery` nobody is asked anything: None for tools that
     somebody would have to be asked for.
     """
-    if not source:
+    if not source and not later:
         return EMPTY
-    plan = cache.get(surface, source)
+    key = _key(source, later) if later else source
+    plan = cache.get(surface, key)
     if plan is None:
-        parsed = parse(split(), handlers, surface)
-        if _discovers(parsed):
+        first, second = parse(_listed(split()), handlers, surface), parse(later, handlers, surface)
+        if _discovers(first) or _discovers(second):
             if discovery is None:
                 return None
-            found = await _discovered(parsed, discovery)
-            return _register(found, (), names, max_tools, surface)
-        plan = _register(parsed, (), Ledger(name_limit), max_tools, surface)
-        cache.put(surface, source, plan)
+            return await prepare(split(), handlers, names, limits, later, surface, discovery)
+        plan = _register(first, second, Ledger(surface.name_limit), limits, surface)
+        cache.put(surface, key, plan)
     if names.agrees(plan.names):
         names.adopt(plan.names)
         return plan
-    return await prepare(split(), handlers, names, max_tools, surface=surface)
+    return await prepare(split(), handlers, names, limits, later, surface)
+
+
+def _key(source: bytes, later: Sequence[Brought]) -> bytes:
+    parts = [source]
+    for brought in later:
+        parts += [brought.place.encode(), b"\1" if brought.found else b"\0", brought.declaration]
+    return b"\0".join(parts)

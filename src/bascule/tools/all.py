@@ -6,6 +6,7 @@ from typing import Any
 from bascule.config import Config
 from bascule.toolkit.handler import Handlers, ToolHandler
 from bascule.toolkit.options import DEFAULTS, make_handlers
+from bascule.tools.additional_tools import AdditionalToolsHandler
 from bascule.tools.agent_message import AgentMessageHandler
 from bascule.tools.alias import alias_handlers
 from bascule.tools.apply_patch import ApplyPatchHandler
@@ -39,6 +40,7 @@ HANDLERS: list[ToolHandler[Any] | type[ToolHandler[Any]]] = [
     ComputerHandler(),
     ToolSearchHandler(),
     ProgrammaticToolCallingHandler(),
+    AdditionalToolsHandler(),
     AgentMessageHandler(),
     RefusedItems(),
 ]

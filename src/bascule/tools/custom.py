@@ -28,7 +28,7 @@ from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.outcome import Call
 from bascule.toolkit.projection import ItemWriter, Projection
 from bascule.tools.free_text import FreeText
-from bascule.tools.function import Answer, check_output
+from bascule.tools.function import Answer, check_output, without
 from bascule.tools.options import Callers, ignored_options, may_be_called
 
 
@@ -133,9 +133,8 @@ class CustomHandler(ToolHandler[Custom]):
                 lenient=True,
                 grammar=params.grammar,
                 offered=may_be_called(params.declared.allowed_callers),
-                ignored=ignored_options(
-                    params.declared.allowed_callers, params.declared.defer_loading
-                ),
+                deferred=bool(params.declared.defer_loading),
+                ignored=ignored_options(params.declared.allowed_callers),
                 members={"async": True} if params.declared.asynchronous else {},
             )
         ]
@@ -159,10 +158,11 @@ class CustomHandler(ToolHandler[Custom]):
     def forward(
         self, item: Item, names: Ledger, surface: ModelSurface, param: str
     ) -> Sequence[Flat]:
+        data = item.unminted() if surface.family else without(item.unminted(), "caller")
         if item.type == "custom_tool_call_output":
-            return [Passed(item.unminted(), answers=item.view(Answer, param).call_id)]
+            return [Passed(data, answers=item.view(Answer, param).call_id)]
         made = item.view(CustomToolCall, param)
-        return [Passed(item.unminted(), call_id=None if made.asynchronous else made.call_id)]
+        return [Passed(data, call_id=None if made.asynchronous else made.call_id)]
 
     def answers(self, item: Item) -> str | None:
         if item.type != "custom_tool_call_output":

@@ -65,7 +65,7 @@ class FunctionHandler(ToolHandler[FunctionParams]):
 
     def normalize(self, params: FunctionParams) -> Sequence[Tool]:
         identity = Identity(None, params.name, "function")
-        ignored = ignored_options(params.allowed_callers, params.defer_loading)
+        ignored = ignored_options(params.allowed_callers)
         if bytes(params.output_schema):
             ignored.append("output_schema")
         return [
@@ -75,6 +75,7 @@ class FunctionHandler(ToolHandler[FunctionParams]):
                 params.parameters,
                 params.strict,
                 offered=may_be_called(params.allowed_callers),
+                deferred=bool(params.defer_loading),
                 ignored=ignored,
                 members={"async": True} if params.asynchronous else {},
             )
@@ -96,7 +97,7 @@ class FunctionHandler(ToolHandler[FunctionParams]):
             check_output(output.output, f"{param}.output")
             return [output]
         call = item.view(FunctionCall, param)
-        wire = names.assign(Identity.of(call.namespace, call.name, "function"))
+        wire = names.assign(known(Identity.of(call.namespace, call.name, "function"), names))
         if wire == call.name:
             return [call]
         return [FunctionCall(call.call_id, wire, call.arguments, asynchronous=call.asynchronous)]
@@ -108,6 +109,8 @@ class FunctionHandler(ToolHandler[FunctionParams]):
         is."""
         data = item.unminted()
         if item.type == "function_call_output":
+            if not surface.family:
+                data = without(data, "caller", "name", "namespace")
             return [Passed(data, answers=item.view(Answer, param).call_id)]
         call = item.view(FunctionCall, param)
         awaited = None if call.asynchronous else call.call_id
@@ -115,17 +118,43 @@ class FunctionHandler(ToolHandler[FunctionParams]):
         native = surface.takes("namespace", known=True)
         if native and call.namespace is not None and names.wire(identity) is None:
             return [Passed(data, call_id=awaited)]
-        wire = names.assign(identity)
+        wire = names.assign(known(identity, names))
         if wire != call.name or call.namespace is not None:
             members = json.envelope(bytes(data))
             members.pop("namespace", None)
             data = Raw(json.encode({**members, "name": wire}))
+        if not surface.family:
+            data = without(data, "caller")
         return [Passed(data, call_id=awaited)]
+
+    def is_late(self, item: Item, param: str) -> bool:
+        """What a namespace of the tool's own name means hangs on what is declared."""
+        if item.type != "function_call":
+            return False
+        call = item.view(FunctionCall, param)
+        return call.namespace == call.name
 
     def answers(self, item: Item) -> str | None:
         if item.type != "function_call_output":
             return None
         return item.view(FunctionCallOutput).call_id
+
+
+def known(identity: Identity, names: Ledger) -> Identity:
+    """What a history means by a namespace of the tool's own name, which is how a deferred function comes
+    back that was found: the function without it, unless there is such a namespace."""
+    if identity.namespace == identity.name and names.wire(identity) is None:
+        return identity._replace(namespace=None)
+    return identity
+
+
+def without(data: Raw, *names: str) -> Raw:
+    """An item without members that a server would not know."""
+    if not any(f'"{name}"'.encode() in bytes(data) for name in names):
+        return data
+    members = json.envelope(bytes(data))
+    kept = {name: value for name, value in members.items() if name not in names}
+    return data if len(kept) == len(members) else Raw(json.encode(kept))
 
 
 def _schema(raw: Raw, place: str) -> Raw:

@@ -30,8 +30,8 @@ def may_be_called(callers: Callers) -> bool:
 
 
 def ignored_options(callers: Callers, defer_loading: bool | None = None) -> list[str]:
-    """The options that have no effect at a server that knows functions only. There a deferred tool is
-    offered at once: a tool too many is better than one too few."""
+    """The options that have no effect at a server that knows functions only. `defer_loading` is given for
+    a type that nobody can search for: it is offered at once."""
     ignored: list[str] = []
     if defer_loading:
         ignored.append("defer_loading")

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from bascule.protocols.flags import Flags, override
+from bascule.protocols.flags import FLATTEN, Flags, override
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,4 +18,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     def flags_for(self, protocol: Literal["chat", "responses"]) -> Flags:
         """Raises ValueError for a flag that there is not."""
-        return override(self.flags, self.on_responses) if protocol == "responses" else self.flags
+        if protocol == "responses":
+            return override(self.flags, self.on_responses)
+        return override(self.flags, {FLATTEN: True})

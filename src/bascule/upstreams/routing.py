@@ -1,15 +1,16 @@
 """From a model's name to an upstream: exact names and aliases, `UPSTREAM/model`, aliases that are globs,
 globs of upstreams, the default."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Any
 from urllib.parse import urlsplit
 
 from bascule.config import Config, ConfigError, ModelSection, UpstreamSection, is_glob
 from bascule.protocols.chat.upstream import ChatUpstream
 from bascule.protocols.errors import ApiError
-from bascule.protocols.flags import Flags, override
+from bascule.protocols.flags import FLATTEN, Flags, override
 from bascule.protocols.responses.upstream import ResponsesUpstream
 from bascule.protocols.upstream import UpstreamProtocol
 from bascule.upstreams.client import Headers, Timeouts, UpstreamClient
@@ -170,11 +171,13 @@ class Router:
         )
 
     def _model_flags(self, i: int, model: ModelSection) -> Flags:
+        upstream = self.upstreams[model.upstream]
+        _check_family(upstream.section.protocol, model.flags, f"models[{i}]")
         changes = dict(model.flags)
         if model.input is not None:
             changes.setdefault("image_input", "image" in model.input)
         try:
-            return override(self.upstreams[model.upstream].flags, changes)
+            return override(upstream.flags, changes)
         except ValueError as e:
             raise ConfigError(f"models[{i}].{e}") from None
 
@@ -210,8 +213,17 @@ def _upstream(i: int, section: UpstreamSection, client: UpstreamClient) -> Upstr
     if profile is None:
         known = ", ".join(PROFILES)
         raise ConfigError(f"upstreams[{i}].profile: '{section.profile}' is not one of {known}")
+    _check_family(section.protocol, section.flags, f"upstreams[{i}]")
     try:
         flags = override(profile.flags_for(section.protocol), section.flags)
     except ValueError as e:
         raise ConfigError(f"upstreams[{i}].{e}") from None
     return Upstream(section, url, flags, client)
+
+
+def _check_family(protocol: str, flags: Mapping[str, Any], place: str) -> None:
+    """Chat Completions has no place for the tool_search family. Raises ConfigError."""
+    if protocol == "chat" and flags.get(FLATTEN) is False:
+        raise ConfigError(
+            f"{place}.flags.{FLATTEN}: it cannot be off where a server is spoken to by Chat Completions"
+        )

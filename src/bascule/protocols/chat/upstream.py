@@ -10,7 +10,7 @@ from bascule.protocols.flags import Flags
 from bascule.protocols.function import Offered, WireChoice
 from bascule.protocols.responses.items import Flat
 from bascule.protocols.responses.request import TurnRequest
-from bascule.protocols.upstream import CHAT_SURFACE, ModelSurface
+from bascule.protocols.upstream import ModelSurface
 from bascule.protocols.upstream_errors import http_error
 
 
@@ -21,7 +21,7 @@ class ChatUpstream:
     path = "/chat/completions"
 
     def surface(self, flags: Flags) -> ModelSurface:
-        return CHAT_SURFACE
+        return ModelSurface(name_limit=flags.name_limit)
 
     def encode_tools(self, tools: Sequence[Offered], flags: Flags) -> bytes:
         return encode_tools(tools, flags)

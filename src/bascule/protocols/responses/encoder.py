@@ -10,6 +10,7 @@ from bascule.protocols import capabilities, json
 from bascule.protocols.errors import invalid
 from bascule.protocols.flags import Flags
 from bascule.protocols.function import FunctionSpec, Offered, WireChoice
+from bascule.protocols.responses.descriptions import described, lacks
 from bascule.protocols.responses.items import (
     Flat,
     FunctionCall,
@@ -42,7 +43,7 @@ def encode_tools(offered: Sequence[Offered], flags: Flags) -> bytes:
 
 def _tool(tool: Offered, flags: Flags) -> Raw:
     if not isinstance(tool, FunctionSpec):
-        return tool
+        return described(tool) if flags.namespace_description else tool
     declared = bytes(tool.declared)
     members: dict[str, Any] = {"type": "function", "name": tool.name}
     if declared:
@@ -54,6 +55,9 @@ def _tool(tool: Offered, flags: Flags) -> Raw:
         members["strict"] = tool.strict
     if not flags.strict_tools:
         members.pop("strict", None)
+    if flags.flatten_tool_search_family:
+        for name in ("defer_loading", "allowed_callers", "output_schema"):
+            members.pop(name, None)
     return Raw(json.encode(members))
 
 
@@ -104,6 +108,10 @@ def is_understood(request: TurnRequest, flags: Flags) -> bool:
     if not flags.strict_tools and b'"strict"' in bytes(request.raw.get("tools", b"")):
         return False
     if not flags.allowed_tools and request.tool_choice.allowed is not None:
+        return False
+    if flags.namespace_description and any(
+        lacks(request.raw.get(name, b"")) for name in ("tools", "input")
+    ):
         return False
     return flags.developer_role or b'"developer"' not in bytes(request.raw.get("input", b""))
 
@@ -175,7 +183,8 @@ def _items(items: Iterable[Flat], flags: Flags) -> Iterable[Raw]:
                 waiting[item.call_id] = None
             elif item.answers is not None:
                 waiting.pop(item.answers, None)
-            yield item.data if flags.developer_role else _as_system(item.data)
+            data = described(item.data) if flags.namespace_description else item.data
+            yield data if flags.developer_role else _as_system(data)
             continue
         if isinstance(item, FunctionCall):
             if not item.asynchronous:

@@ -26,6 +26,8 @@ class ResponsesUpstream:
             items=True,
             hosted="all" if hosted == "all" else frozenset(hosted),
             custom=flags.custom_tools,
+            family=not flags.flatten_tool_search_family,
+            name_limit=flags.name_limit,
         )
 
     def encode_tools(self, tools: Sequence[Offered], flags: Flags) -> bytes:

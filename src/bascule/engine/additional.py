@@ -1,0 +1,74 @@
+"""Declarations that came in the middle of a history (`additional_tools`), kept in the turns' records at
+their places: they are no items that anybody could list."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from bascule.engine.references import Stored
+from bascule.engine.state import Additional
+from bascule.protocols import json
+from bascule.protocols.responses.items import Item
+from bascule.toolkit.handler import Brought, Handlers
+
+TYPE: Final = "additional_tools"
+
+
+def brought_by(items: Iterable[Item], handlers: Handlers, param: str) -> list[Brought]:
+    """All declarations that a history brings, in order. Raises ApiError 400 that names the item."""
+    found: list[Brought] = []
+    for i, item in enumerate(items):
+        if item.type in handlers.brings:
+            handler = handlers.for_item(item.type)
+            if handler is not None:
+                found += handler.brought(item, f"{param}[{i}]")
+    return found
+
+
+def put_back(
+    stored: Sequence[Stored], keys: Sequence[str], additional: Sequence[Additional]
+) -> list[Stored]:
+    """The stored items, with declarations behind those that they followed; behind one that is gone they
+    come first."""
+    after: dict[str, list[Stored]] = {}
+    present = set(keys)
+    for one in additional:
+        place = one.after if one.after in present else ""
+        after.setdefault(place, []).append((Item(TYPE, None, bytes(one.data)), None))
+    found = list(after.get("", ()))
+    for item, key in zip(stored, keys, strict=True):
+        found.append(item)
+        found += after.get(key, ())
+    return found
+
+
+def without_repeated(inputs: Sequence[Item], known: Sequence[Additional]) -> list[Item]:
+    """An input without what a chain has already: clients send the same declarations each time."""
+    if not known or all(item.type != TYPE for item in inputs):
+        return list(inputs)
+    declared = [_tools(bytes(one.data)) for one in known]
+    return [i for i in inputs if i.type != TYPE or _tools(i.raw) not in declared]
+
+
+def kept(inputs: Sequence[Item], keys: Sequence[str | None], last: str) -> list[Additional]:
+    """What a turn's record holds of its input's declarations. `keys` are those of the input's items,
+    None for a declaration; `last` is the key of what came before the input."""
+    found: list[Additional] = []
+    for item, key in zip(inputs, keys, strict=True):
+        if key is None:
+            found.append(Additional(last, msgspec.Raw(item.raw)))
+        else:
+            last = key
+    return found
+
+
+class _Tools(msgspec.Struct):
+    tools: Any = None
+
+
+_decode = json.decoder(_Tools)
+
+
+def _tools(data: bytes) -> Any:
+    return _decode(data).tools
