@@ -69,14 +69,21 @@ class Codex:
         for path in (self._codex_home, self._temporary, self.work):
             path.mkdir(parents=True)
 
-    def configure(self, url: str, *, catalog: Json | None = None, tables: str = "") -> None:
-        """`catalog` says what Codex knows of models, `tables` is put behind its configuration."""
+    def configure(
+        self,
+        url: str,
+        *,
+        catalog: Json | None = None,
+        tables: str = "",
+        model: str = MODEL,
+    ) -> None:
+        """`model` is one that Codex may know by itself; `catalog` says what Codex knows of models, `tables` is put behind its configuration."""
         more = ""
         if catalog is not None:
             path = self._codex_home / "catalog.json"
             path.write_bytes(msgspec.json.encode(catalog))
             more = f'model_catalog_json = "{path}"\n'
-        text = _CONFIG.format(model=MODEL, url=url, more=more, tables=tables)
+        text = _CONFIG.format(model=model, url=url, more=more, tables=tables)
         (self._codex_home / "config.toml").write_text(text)
 
     async def run(self, prompt: str, *arguments: str) -> Run:

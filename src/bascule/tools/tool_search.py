@@ -151,11 +151,17 @@ class SearchProjection(BuiltInCall):
     def finish_with(self, objects: list[dict[str, Any]]) -> str | None:
         if len(objects) != 1:
             return ONE_OBJECT
-        self.whole(lambda status: self._item(status, objects[0]), "completed")
+        self._show("completed", objects[0])
         return None
 
     def cut(self) -> None:
-        self.whole(lambda status: self._item(status, {}), "incomplete")
+        self._show("incomplete", {})
+
+    def _show(self, status: Status, arguments: dict[str, Any]) -> None:
+        """Added without its arguments, as recorded at OpenAI."""
+        self.shown = True
+        self.writer.added(self._item("in_progress", {}))
+        self.writer.done(self._item(status, arguments))
 
     def _item(self, status: Status, arguments: dict[str, Any]) -> dict[str, Any]:
         return {
