@@ -115,8 +115,7 @@ class FunctionHandler(ToolHandler[FunctionParams]):
         call = item.view(FunctionCall, param)
         awaited = None if call.asynchronous else call.call_id
         identity = Identity.of(call.namespace, call.name, "function")
-        native = surface.takes("namespace", known=True)
-        if native and call.namespace is not None and names.wire(identity) is None:
+        if surface.family and call.namespace is not None:
             return [Passed(data, call_id=awaited)]
         wire = names.assign(known(identity, names))
         if wire != call.name or call.namespace is not None:
