@@ -6,11 +6,14 @@ T1  a turn with one call that the gateway runs (in process), over two rounds: at
 T2  four parallel calls of 300 ms and 300 ms of text behind them: at most 1.15 x 300 ms, beyond what the
     rounds take
 T3  a turn with 128 tools, the same each time: at most 1.5 plain turns
+300 tools in 30 namespaces, flattened and found again for a call: at most 15 plain turns the first time, 1.5
+    when they are known (in this process)
 restored  a call of a namespaced or a custom tool, streamed: at most 1.3 of a plain call, per delta
 Core 0 runs the gateways, core 1 the model servers and the load.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import signal
@@ -27,6 +30,7 @@ from compare import FLOOR, KIT, UPSTREAM, floor, pinned, wait_for
 sys.path.insert(0, str(KIT))
 
 import bodies
+import family
 import run
 
 HERE = Path(__file__).parent
@@ -199,6 +203,10 @@ def compare(args, folder, env, processes):
     plain = measure(args, folder, FLOOR, processes[-1].pid, "S1")
     line("T1: one gateway call, two rounds", plain, ours(args, folder, gateway, "T1"), 3)
     line("T3: 128 tools", plain, ours(args, folder, gateway, "T3"), 1.5)
+    for name, additional in (("tools", False), ("additional_tools", True)):
+        first, again = asyncio.run(family.costs(additional=additional))
+        line(f"300 tools in 30 namespaces ({name}), the first time", plain, first, 15)
+        line(f"300 tools in 30 namespaces ({name}), again", plain, again, 1.5)
     call = ours(args, folder, gateway, "plain call")
     for name in ("namespaced", "custom"):
         line(f"restored: a {name} call", call, ours(args, folder, gateway, name), 1.3)

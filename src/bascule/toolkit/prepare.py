@@ -232,8 +232,10 @@ def _register(
         entries.append(entry)
         if entry.offered:
             offered.append(_function(entry, tool))
-        ignored += _ignored(stage, tool, entry)
-        warnings += _warnings(stage, entry)
+        if tool.ignored or not entry.offered:
+            ignored += _ignored(stage, tool, entry)
+        if entry.grammar is not None:
+            warnings += _warnings(stage, entry)
         if tool.strict:
             strict.append(f"{stage.param}.{tool.place}strict")
     return ToolPlan(

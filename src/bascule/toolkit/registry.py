@@ -1,9 +1,9 @@
 """The turn's table from wire names to tools."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from bascule.toolkit.grammar import TextGrammar
@@ -14,8 +14,7 @@ from bascule.toolkit.ownership import Ownership
 from bascule.toolkit.projection import ItemWriter, Projection
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEntry:
+class ToolEntry(msgspec.Struct, frozen=True):
     """One callable tool of the turn."""
 
     identity: Identity
@@ -29,7 +28,7 @@ class ToolEntry:
     """Whether the model is told of it."""
     lenient: bool = False
     """Whether nobody repairs what it is called with."""
-    members: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    members: Mapping[str, Any] = {}
     """What the declaration adds to the items of its calls."""
     grammar: TextGrammar | None = None
     """What the one text that it is called with has to match."""

@@ -80,11 +80,11 @@ class NamespaceHandler(ToolHandler[Namespace]):
         return msgspec.structs.replace(
             tool,
             identity=Identity.of(params.name, tool.identity.name, tool.identity.kind),
-            description="\n\n".join(filter(None, (params.description, tool.description))) or None,
+            description=_joined(params.description, tool.description),
             shown_namespace=params.name,
             declaration=member,
             place=f"tools[{i}].",
-            ignored=[f"tools[{i}].{path}" for path in tool.ignored],
+            ignored=[f"tools[{i}].{path}" for path in tool.ignored] if tool.ignored else (),
         )
 
     def chosen(self, ref: ToolRef, identity: Identity) -> bool:
@@ -101,3 +101,10 @@ class NamespaceHandler(ToolHandler[Namespace]):
         members = json.envelope(bytes(declaration))
         shown = [handler.echo(member, parsed) for handler, member, parsed in params.members]
         return Raw(json.encode({**members, "tools": shown}))
+
+
+def _joined(of_namespace: str, own: str | None) -> str | None:
+    """Both descriptions, or the one that there is."""
+    if of_namespace and own:
+        return f"{of_namespace}\n\n{own}"
+    return of_namespace or own or None
