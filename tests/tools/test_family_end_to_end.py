@@ -132,6 +132,61 @@ async def test_a_flat_server_and_what_comes_back(stream: bool) -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("store", [True, False])
+@pytest.mark.requirement("family:whole", "family:flat:responses", "family:steps")
+async def test_a_flat_server_that_speaks_responses(stream: bool, store: bool) -> None:
+    """Flattened before a developer's words become the system's: what is hoisted is no message then."""
+    flags = {"flatten_tool_search_family": True, "developer_role": False}
+    options = {"protocol": "responses", "profile": "vllm", "flags": flags}
+    call = {
+        "id": "fc_up",
+        "type": "function_call",
+        "status": "completed",
+        "call_id": "n1",
+        "name": "shop__buy",
+        "arguments": "{}",
+    }
+    run = {
+        **call,
+        "id": "fc_up2",
+        "call_id": "n2",
+        "name": "crm__query",
+        "arguments": '{"input":"x"}',
+    }
+    fields = {**FULL, "input": [{"role": "developer", "content": "Be brief."}, *FULL["input"]]}
+    async with (
+        ModelServer(responded(call, run)) as model,
+        serving(model.url, upstream_options=options) as api,
+    ):
+        answer = await api.create(**fields, stream=stream, store=store)
+        assert answer.status == 200, answer.body
+    [sent] = [chat.json for chat in model.chats]
+    assert [tool["name"] for tool in sent["tools"]] == [
+        *("plain", "crm__query", "tool_search", "exec", "crm__find", "shop__buy"),
+    ]
+    assert {tool["type"] for tool in sent["tools"]} == {"function"}
+    text = msgspec.json.encode(sent).decode()
+    for member in ("namespace", "defer_loading", "allowed_callers", "output_schema", "caller"):
+        assert f'"{member}"' not in text
+    kinds = [item.get("type", "message") for item in sent["input"]]
+    pair = ["function_call", "function_call_output"]
+    assert kinds == [
+        *("message", "message", *pair, *pair, *pair, "message", *pair, "message", "message"),
+    ]
+    assert [i.get("role") for i in sent["input"] if i.get("type", "message") == "message"] == [
+        *("system", "user", "assistant", "assistant", "user"),
+    ]
+    shown = [(i["type"], i.get("namespace"), i["name"]) for i in answer.response["output"]]
+    assert shown == [("function_call", "shop", "buy"), ("custom_tool_call", "crm", "query")]
+    if stream:  # restored with the id that it keeps
+        for index, item in enumerate(answer.response["output"]):
+            of = [e for e in answer.events if e.get("output_index") == index]
+            ids = {e["item"]["id"] if "item" in e else e["item_id"] for e in of}
+            assert ids == {item["id"]}
+            assert {e["item"]["name"] for e in of if "item" in e} == {item["name"]}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("store", [True, False])
 @pytest.mark.requirement("family:whole")
 async def test_a_server_that_knows_it_gets_every_byte(stream: bool, store: bool) -> None:
     bodies: list[Asked] = []
