@@ -152,7 +152,10 @@ async def test_a_flat_server_that_speaks_responses(stream: bool, store: bool) ->
         "name": "crm__query",
         "arguments": '{"input":"x"}',
     }
-    fields = {**FULL, "input": [{"role": "developer", "content": "Be brief."}, *FULL["input"]]}
+    fields: Json = {
+        **FULL,
+        "input": [{"role": "developer", "content": "Be brief."}, *FULL["input"]],
+    }
     async with (
         ModelServer(responded(call, run)) as model,
         serving(model.url, upstream_options=options) as api,
@@ -201,7 +204,7 @@ async def test_a_server_that_knows_it_gets_every_byte(stream: bool, store: bool)
 
     options = {"protocol": "responses", "profile": "openai"}
     future = {"type": "tool_search_2027", "depth": 3, "tools": [function("x")]}
-    fields = {**FULL, "tools": [*FULL["tools"], future]}
+    fields: Json = {**FULL, "tools": [*FULL["tools"], future]}
     async with ModelServer(answer) as model, serving(model.url, upstream_options=options) as api:
         got = await api.create(**fields, stream=stream, store=store)
         assert got.status == 200, got.body
@@ -243,7 +246,7 @@ async def test_ten_turns_in_which_tools_are_found_and_added(store: bool) -> None
 
     async def next_turn(api: Api) -> None:
         nonlocal previous
-        chain = {"previous_response_id": previous} if store and previous else {}
+        chain: Json = {"previous_response_id": previous} if store and previous else {}
         answered = await api.create(
             tools=tools, input=new if store else history, store=store, **chain
         )
