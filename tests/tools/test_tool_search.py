@@ -404,3 +404,16 @@ async def test_programs() -> None:
         choice = {"type": "programmatic_tool_calling"}
         forced = await api.create(tools=tools, tool_choice=choice)
         assert (forced.status, forced.error["param"]) == (400, "tool_choice")
+
+
+@pytest.mark.requirement("family:additional:hoisted")
+async def test_additional_tools_of_a_conversation() -> None:
+    async with gateway(["a", "b"]) as (api, model):
+        made = await api.send("POST", "/v1/conversations", b"{}")
+        id_ = made.json["id"]
+        lite = additional(group("clock", function("sleep")))
+        await api.create(input=[lite, user("Hi")], conversation=id_)
+        await api.create(input=[lite, user("Go on")], conversation=id_)
+        listed = (await api.send("GET", f"/v1/conversations/{id_}/items")).json["data"]
+    assert [names(chat) for chat in model.chats] == [["clock__sleep"]] * 2
+    assert {item["type"] for item in listed} == {"message"}
