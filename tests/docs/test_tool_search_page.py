@@ -24,13 +24,15 @@ BLOCKS: list[Json] = [
 
 def answers(request: Request) -> Reply:
     names = [tool["function"]["name"] for tool in request.json.get("tools", ())]
+    if not names:
+        return Reply("Yes.")
     name = names[-1]
     arguments = {"tool_search": {"goal": "x"}, "crm__query": {"input": "x"}}.get(name, {})
     return Reply(Call(name, arguments, id="call_1"))
 
 
 async def test_the_requests_work() -> None:
-    namespaced, search, found, additional = BLOCKS
+    namespaced, search, found, additional, program = BLOCKS
     async with ModelServer(answers) as model, serving(model.url) as api:
         api.model = "bascule-demo"
         [call] = (await api.create(**namespaced)).response["output"]
@@ -49,6 +51,12 @@ async def test_the_requests_work() -> None:
         answer = (await api.create(**additional)).response
         assert answer["output"][0]["name"] == "sleep"
         assert [tool["name"] for tool in answer["tools"]] == ["sleep"]
+        ended = await api.create(**program)
+        assert ended.headers["x-bascule-ignored"].split(",") == [
+            "tools[0]",
+            "tools[1].allowed_callers",
+        ]
+    assert "The program's result:\n\n3" in [m.get("content") for m in model.chats[-1].messages]
 
 
 def test_the_profiles_that_are_named() -> None:

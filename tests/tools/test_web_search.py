@@ -203,6 +203,14 @@ async def test_a_short_delay_is_waited_for() -> None:
         assert len(engine.asked) == 2
 
 
+async def test_what_is_no_page_is_left_out() -> None:
+    hits = [Hit("javascript:alert(1)", "x", "y"), Hit("file:///etc/passwd", "x", "y"), HITS[0]]
+    async with web(searched(query="a"), "x", engine=SearxngFake(*hits)) as made:
+        [call] = calls(await made.ask(include=INCLUDE))
+        assert call["action"]["sources"] == SOURCES[:1]
+        assert "javascript" not in made.result()
+
+
 async def test_nothing_is_found() -> None:
     async with web(searched(query="a"), "x", engine=SearxngFake()) as made:
         [call] = calls(await made.ask(include=INCLUDE))
@@ -215,6 +223,7 @@ async def test_nothing_is_found() -> None:
     [
         ({}, "'query' is missing"),
         ({"query": "  "}, "'query' is missing"),
+        ({"queries": ["a", "b" * 1001]}, "more than 1000 characters"),
         ({"action": "open_page"}, "'url' is missing"),
         ({"action": "find_in_page", "url": "https://a.org"}, "'pattern' is missing"),
         ({"url": "https://a.org", "pattern": "a " * 101}, "more than 200 characters"),

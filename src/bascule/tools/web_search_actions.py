@@ -10,7 +10,9 @@ from bascule.protocols import json
 from bascule.tools.items_only import given
 
 MAX_QUERIES: Final = 5
+_MAX_QUERY: Final = 1000
 _MAX_PATTERN: Final = 200
+"""Characters."""
 
 
 class Search(msgspec.Struct, frozen=True, tag_field="type", tag="search"):
@@ -65,6 +67,8 @@ def read(arguments: str) -> Action | str:
     if kind == "search":
         if not queries:
             return "Say what to search for: 'query' is missing."
+        if any(len(query) > _MAX_QUERY for query in queries):
+            return f"A search of more than {_MAX_QUERY} characters: use a few words."
         return Search(
             queries[:MAX_QUERIES],
             max(0, len(queries) - MAX_QUERIES),

@@ -83,7 +83,9 @@ class WebSearchExecutor(ToolExecutor[WebSearchParams]):
             if isinstance(f, SearchError)
         ]
         lists = [
-            [r for r in results if all(f.permit(r.url) for f in filters)][:wanted]
+            [r for r in results if _is_page(r.url) and all(f.permit(r.url) for f in filters)][
+                :wanted
+            ]
             for results in found
             if not isinstance(results, SearchError)
         ]
@@ -136,6 +138,11 @@ def _check(domains: Domains, url: str) -> None:
         raise EgressError(
             "domain_not_allowed", "The page is not on a domain that may be used here."
         )
+
+
+def _is_page(url: str) -> bool:
+    """Engines are not to be trusted with `javascript:` and the like, which clients make links of."""
+    return url.lower().startswith(("http://", "https://"))
 
 
 def _said(declared: Domains, narrowed: Domains) -> Domains:
