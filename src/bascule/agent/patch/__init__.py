@@ -1,0 +1,1 @@
+"""Patches as models write them: read, matched against files, and turned into whole new files."""
