@@ -1,6 +1,7 @@
 """What goes wrong arrives as the SDK's own error classes, with all that they can tell."""
 
 from collections.abc import Generator
+from typing import Any, cast
 
 import openai
 import pytest
@@ -27,9 +28,10 @@ def test_what_is_not_there_yet_is_refused_by_name(client: OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as raised:
         client.responses.create(model="scripted", input="x", background=True)
     assert raised.value.param == "background"
+    program = {"type": "program", "call_id": "p", "code": "1", "fingerprint": "f", "id": "cm_1"}
     with pytest.raises(openai.BadRequestError) as raised:
-        client.responses.create(model="scripted", input="x", tools=[{"type": "tool_search"}])
-    assert raised.value.param == "tools[0].type"
+        client.responses.create(model="scripted", input=[cast("Any", program)])
+    assert raised.value.param == "input[0]"
 
 
 def test_a_tool_that_nothing_here_runs_is_named(client: OpenAI) -> None:
