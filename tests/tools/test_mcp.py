@@ -425,3 +425,27 @@ async def test_what_clients_bring_is_not_in_the_health() -> None:
     assert [health["name"] for health in ready.json["tools"]] == ["own"]
     assert metrics.body.count(b"bascule_tool_dependency_connected{") == 1
     assert b"made-up" not in metrics.body
+
+
+@pytest.mark.requirement("family:additional:hoisted")
+async def test_a_server_among_additional_tools() -> None:
+    """It works as in the list, its credentials are kept nowhere, and declared again it brings new ones."""
+    secret = "tok-51fa2"
+    async with in_front_of([query(), "Three.", query(), "Three."]) as (api, model, tool):
+        lite = {
+            "type": "additional_tools",
+            "role": "developer",
+            "tools": [{**tool, "headers": {"x-token": secret}, "authorization": secret}],
+        }
+        said = {"role": "user", "content": "Hi"}
+        first = await api.create(input=[lite, said])
+        assert types_of(first) == ["mcp_list_tools", "mcp_call", "message"]
+        id_ = first.response["id"]
+        row = await api.engine.store.response("", id_)
+        assert row is not None
+        assert secret.encode() not in row.state + row.snapshot
+        assert b"papers" in row.state
+        assert secret.encode() not in first.body
+        second = await api.create(input=[lite, said], previous_response_id=id_)
+        assert types_of(second) == ["mcp_call", "message"]
+        assert len(model.chats) == 4

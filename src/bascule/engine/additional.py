@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec import Raw
 
 from bascule.engine.references import Stored
 from bascule.engine.state import Additional
@@ -23,7 +24,13 @@ def brought_by(items: Iterable[Item], handlers: Handlers, param: str) -> list[Br
             handler = handlers.for_item(item.type)
             if handler is not None:
                 found += handler.brought(item, f"{param}[{i}]")
-    return found
+    return _newest(found)
+
+
+def _newest(found: list[Brought]) -> list[Brought]:
+    """Of servers that are declared again, the last declaration: it alone has what they ask for."""
+    labels = [_head(brought.declaration).server_label for brought in found]
+    return [b for i, b in enumerate(found) if labels[i] is None or labels[i] not in labels[i + 1 :]]
 
 
 def put_back(
@@ -51,16 +58,36 @@ def without_repeated(inputs: Sequence[Item], known: Sequence[Additional]) -> lis
     return [i for i in inputs if i.type != TYPE or _tools(i.raw) not in declared]
 
 
-def kept(inputs: Sequence[Item], keys: Sequence[str | None], last: str) -> list[Additional]:
-    """What a turn's record holds of its input's declarations. `keys` are those of the input's items,
+def kept(
+    inputs: Sequence[Item], keys: Sequence[str | None], last: str, handlers: Handlers
+) -> list[Additional]:
+    """What a turn's record holds of its input's declarations, without their secrets. `keys` are those of the input's items,
     None for a declaration; `last` is the key of what came before the input."""
     found: list[Additional] = []
     for item, key in zip(inputs, keys, strict=True):
         if key is None:
-            found.append(Additional(last, msgspec.Raw(item.raw)))
+            found.append(Additional(last, _masked(item.raw, handlers)))
         else:
             last = key
     return found
+
+
+def _masked(data: bytes, handlers: Handlers) -> Raw:
+    members = json.envelope(data)
+    tools: list[Raw] = []
+    for tool in _list(members["tools"]):
+        handler = handlers.for_type(_head(tool).type)
+        tools.append(tool if handler is None else handler.masked(tool))
+    return Raw(json.encode({**members, "tools": tools}))
+
+
+class _Head(msgspec.Struct):
+    type: str = ""
+    server_label: str | None = None
+
+
+_head = json.decoder(_Head)
+_list = json.decoder(list[Raw])
 
 
 class _Tools(msgspec.Struct):

@@ -32,6 +32,7 @@ from bascule.state.store import (
     StoreError,
 )
 from bascule.state.text import MAX_ID_BYTES, holdable, storable
+from bascule.toolkit.handler import Handlers
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,7 @@ def make_commit(
     status: str,
     snapshot: bytes,
     continuation: Continuation,
+    handlers: Handlers,
 ) -> Commit:
     """One turn's rows. Input items without an id get one; those that came with one keep it. A turn
     that ended as it should adds to its conversation."""
@@ -176,7 +178,7 @@ def make_commit(
     continuation.additional = list(chain.continuation.additional)
     if len(input_keys) < len(all_keys):
         last = chain.keys[-1] if chain.keys else ""
-        continuation.additional += kept(inputs, all_keys, last)
+        continuation.additional += kept(inputs, all_keys, last, handlers)
     output_rows = [_output_row(item) for item in state.output]
     response = ResponseRow(
         id=state.response_id,

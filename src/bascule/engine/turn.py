@@ -382,6 +382,7 @@ class _Turn:
             status=snapshot.status,
             snapshot=bare.encode(),
             continuation=continuation,
+            handlers=self._engine.handlers,
         )
         self._writing = asyncio.ensure_future(write(self._engine.store, commit, keep=request.store))
         self._observed.commits(self._writing)

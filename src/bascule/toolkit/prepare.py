@@ -83,7 +83,7 @@ def parse(
             parsed.append(NativeTool(head.type, head.name, head.server_label, declaration, shown))
             continue
         if head.server_label is not None:
-            if head.server_label in labels:
+            if head.server_label in labels and place.startswith("tools["):
                 raise invalid(
                     f"Two servers have the label '{head.server_label}'.",
                     f"{place}.server_label",
