@@ -449,3 +449,6 @@ async def test_a_server_among_additional_tools() -> None:
         second = await api.create(input=[lite, said], previous_response_id=id_)
         assert types_of(second) == ["mcp_call", "message"]
         assert len(model.chats) == 4
+        # Of the two declarations the one with credentials is asked, and nobody else.
+        asked = pool_of(api).health(shared=False)
+        assert [health.connects for health in asked] == [1]

@@ -147,6 +147,16 @@ async def test_a_server_that_speaks_responses_is_told_all_of_them() -> None:
 
 
 @pytest.mark.requirement("family:flat:responses")
+async def test_a_server_without_the_family_is_not_relayed_its_members() -> None:
+    tool = {**FUNCTION, "allowed_callers": ["direct"], "defer_loading": False}
+    options = {"protocol": "responses", "flags": {"flatten_tool_search_family": True}}
+    async with gateway(responded(SAID), upstream_options=options) as (api, model):
+        answer = await api.create(tools=[tool], store=False)
+        assert answer.status == 200
+        assert model.chats[0].json["tools"] == [FUNCTION]
+
+
+@pytest.mark.requirement("family:flat:responses")
 async def test_a_server_without_the_family_is_told_of_functions_alone() -> None:
     both = {**OPTIONS, "allowed_callers": ["direct", "programmatic"]}
     tool = {**FUNCTION, **both}

@@ -1,8 +1,8 @@
-"""Declarations that came in the middle of a history (`additional_tools`), kept in the turns' records at
+"""Declarations that came in the middle of a history, kept in the turns' records at
 their places: they are no items that anybody could list."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -13,8 +13,6 @@ from bascule.protocols import json
 from bascule.protocols.responses.items import Item
 from bascule.toolkit.handler import Brought, Handlers
 
-TYPE: Final = "additional_tools"
-
 
 def brought_by(items: Iterable[Item], handlers: Handlers, param: str) -> list[Brought]:
     """All declarations that a history brings, in order. Raises ApiError 400 that names the item."""
@@ -24,10 +22,10 @@ def brought_by(items: Iterable[Item], handlers: Handlers, param: str) -> list[Br
             handler = handlers.for_item(item.type)
             if handler is not None:
                 found += handler.brought(item, f"{param}[{i}]")
-    return _newest(found)
+    return found
 
 
-def _newest(found: list[Brought]) -> list[Brought]:
+def newest(found: list[Brought]) -> list[Brought]:
     """Of servers that are declared again, the last declaration: it alone has what they ask for."""
     labels = [_head(brought.declaration).server_label for brought in found]
     return [b for i, b in enumerate(found) if labels[i] is None or labels[i] not in labels[i + 1 :]]
@@ -42,7 +40,9 @@ def put_back(
     present = set(keys)
     for one in additional:
         place = one.after if one.after in present else ""
-        after.setdefault(place, []).append((Item(TYPE, None, bytes(one.data)), None))
+        after.setdefault(place, []).append(
+            (Item(_head(one.data).type, None, bytes(one.data)), None)
+        )
     found = list(after.get("", ()))
     for item, key in zip(stored, keys, strict=True):
         found.append(item)
@@ -50,19 +50,25 @@ def put_back(
     return found
 
 
-def without_repeated(inputs: Sequence[Item], known: Sequence[Additional]) -> list[Item]:
+def without_repeated(
+    inputs: Sequence[Item], known: Sequence[Additional], handlers: Handlers
+) -> list[Item]:
     """An input without what a chain has already: clients send the same declarations each time."""
-    if not known or all(item.type != TYPE for item in inputs):
+    if not known:
         return list(inputs)
     declared = [_tools(bytes(one.data)) for one in known]
-    return [i for i in inputs if i.type != TYPE or _tools(i.raw) not in declared]
+    return [
+        item
+        for item in inputs
+        if item.type not in handlers.unlisted or _tools(item.raw) not in declared
+    ]
 
 
 def kept(
     inputs: Sequence[Item], keys: Sequence[str | None], last: str, handlers: Handlers
 ) -> list[Additional]:
-    """What a turn's record holds of its input's declarations, without their secrets. `keys` are those of the input's items,
-    None for a declaration; `last` is the key of what came before the input."""
+    """What a turn's record holds of its input's declarations, without their secrets. `keys` are those of
+    the input's items, None for a declaration; `last` is the key of what came before the input."""
     found: list[Additional] = []
     for item, key in zip(inputs, keys, strict=True):
         if key is None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bascule.engine.additional import TYPE as ADDITIONAL
 from bascule.engine.additional import kept, put_back, without_repeated
 from bascule.engine.references import Stored, read_rows, resolve
 from bascule.engine.state import Continuation, Origin, OutputItem, TurnState, decode_continuation
@@ -65,7 +64,9 @@ def check_names(model: str, inputs: Sequence[Item]) -> None:
             )
 
 
-async def load(store: Store, owner: str, request: TurnRequest) -> tuple[Chain, list[Stored]]:
+async def load(
+    store: Store, owner: str, request: TurnRequest, handlers: Handlers
+) -> tuple[Chain, list[Stored]]:
     """What the request continues, and the stored items that its input refers to, which take their
     places in it. Raises ApiError for what this owner does not have."""
     chain = NO_CHAIN
@@ -73,7 +74,7 @@ async def load(store: Store, owner: str, request: TurnRequest) -> tuple[Chain, l
         chain = await load_chain(store, owner, request.previous_response_id)
     elif request.conversation is not None:
         chain = await load_conversation(store, owner, request.conversation)
-    request.input = without_repeated(request.input, chain.continuation.additional)
+    request.input = without_repeated(request.input, chain.continuation.additional, handlers)
     referenced: list[Stored] = []
     if any(item.type == ITEM_REFERENCE for item in request.input):
         present = set(chain.keys)
@@ -169,7 +170,7 @@ def make_commit(
     new_rows = {
         i: input_row(item)
         for i, item in enumerate(inputs)
-        if item.key is None and item.type != ADDITIONAL
+        if item.key is None and item.type not in handlers.unlisted
     }
     all_keys = [
         item.key or (new_rows[i].key if i in new_rows else None) for i, item in enumerate(inputs)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
-from bascule.engine.additional import brought_by
+from bascule.engine.additional import brought_by, newest
 from bascule.engine.chain import Chain, history, load
 from bascule.engine.engine import Engine
 from bascule.engine.history import Flattener, settle
@@ -46,7 +46,7 @@ async def prepare_turn(
     engine: Engine, request: TurnRequest, target: Target, owner: str
 ) -> Prepared:
     """Stored items take the places of references in the request's input. Raises ApiError."""
-    chain, referenced = await load(engine.store, owner, request)
+    chain, referenced = await load(engine.store, owner, request, engine.handlers)
     names = Ledger(target.surface.name_limit, chain.continuation.name_table())
     flattener = Flattener(engine.handlers, names, engine.sealer, target)
     earlier = [flattener.stored(item, origin) for item, origin in history(chain)]
@@ -98,7 +98,7 @@ def _later(
         return []
     handlers = engine.handlers
     before = brought_by(earlier, handlers, "previous_response_id")
-    return [*before, *brought_by(request.input, handlers, "input")]
+    return newest([*before, *brought_by(request.input, handlers, "input")])
 
 
 def declared(chain: Chain) -> list[Brought]:

@@ -176,6 +176,9 @@ class ToolHandler(ABC, Generic[P]):
     brings: ClassVar[frozenset[str]] = frozenset()
     """Item types that bring declarations along: `brought` does something for them."""
 
+    unlisted: ClassVar[frozenset[str]] = frozenset()
+    """Those of `brings` whose items are kept in the turn's record, and are no items that could be listed."""
+
     def brought(self, item: Item, param: str) -> Sequence[Brought]:
         """The declarations that an item of a history brings, for it and all that comes after. Raises
         ApiError 400 below `param`."""
@@ -212,6 +215,8 @@ class Handlers:
         self._by_item: dict[str, ToolHandler[object]] = {}
         self.brings: Final[frozenset[str]] = frozenset().union(*(h.brings for h in handlers))
         """Item types that bring declarations along."""
+        self.unlisted: Final[frozenset[str]] = frozenset().union(*(h.unlisted for h in handlers))
+        """Those of them that are kept in the turn's record alone."""
         for handler in handlers:
             for name in handler.types:
                 if self._by_type.setdefault(name, handler) is not handler:

@@ -24,6 +24,7 @@ class AdditionalToolsHandler(ItemsOnly):
 
     item_types: ClassVar[frozenset[str]] = frozenset({"additional_tools"})
     brings: ClassVar[frozenset[str]] = item_types
+    unlisted: ClassVar[frozenset[str]] = item_types
 
     def brought(self, item: Item, param: str) -> Sequence[Brought]:
         tools = item.view(AdditionalTools, param).tools

@@ -128,7 +128,7 @@ class FunctionHandler(ToolHandler[FunctionParams]):
 
     def is_late(self, item: Item, param: str) -> bool:
         """What a namespace of the tool's own name means hangs on what is declared."""
-        if item.type != "function_call":
+        if item.type != "function_call" or b'"namespace"' not in item.raw:
             return False
         call = item.view(FunctionCall, param)
         return call.namespace == call.name

@@ -29,6 +29,10 @@ _OWN: Final = frozenset(
 )
 
 
+_OF_THE_FAMILY: Final = ("defer_loading", "allowed_callers", "output_schema")
+"""Members of functions that only servers of the tool_search family know."""
+
+
 class Encoded(msgspec.Struct):
     """A request body, and the JSON paths of fields that this server cannot be told of."""
 
@@ -56,7 +60,7 @@ def _tool(tool: Offered, flags: Flags) -> Raw:
     if not flags.strict_tools:
         members.pop("strict", None)
     if flags.flatten_tool_search_family:
-        for name in ("defer_loading", "allowed_callers", "output_schema"):
+        for name in _OF_THE_FAMILY:
             members.pop(name, None)
     return Raw(json.encode(members))
 
@@ -108,6 +112,9 @@ def is_understood(request: TurnRequest, flags: Flags) -> bool:
     if not flags.strict_tools and b'"strict"' in bytes(request.raw.get("tools", b"")):
         return False
     if not flags.allowed_tools and request.tool_choice.allowed is not None:
+        return False
+    tools = bytes(request.raw.get("tools", b""))
+    if flags.flatten_tool_search_family and any(f'"{n}"'.encode() in tools for n in _OF_THE_FAMILY):
         return False
     if flags.namespace_description and any(
         lacks(request.raw.get(name, b"")) for name in ("tools", "input")

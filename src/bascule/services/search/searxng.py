@@ -1,6 +1,7 @@
 """SearXNG, a metasearch engine that people host themselves. JSON must be among its `search.formats`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import httpx2
 import msgspec
@@ -19,7 +20,7 @@ class _Hit(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     results: list[_Hit]
-    unresponsive_engines: list[list[str]] = []
+    unresponsive_engines: list[list[Any]] = []
     error: str | None = None
 
 
@@ -46,7 +47,7 @@ class Searxng(HttpEngine):
             raise self.complaint(answer.error)
         if not answer.results and answer.unresponsive_engines:
             names = ", ".join(
-                sorted({engine[0] for engine in answer.unresponsive_engines if engine})
+                sorted({str(engine[0]) for engine in answer.unresponsive_engines if engine})
             )
             raise SearchError("engine_error", f"None of SearXNG's engines answered ({names}).")
         return [
