@@ -1,0 +1,1 @@
+"""Commands as processes: started, listened to, written to, and ended for certain."""

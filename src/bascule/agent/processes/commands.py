@@ -1,0 +1,82 @@
+"""The commands of a session that outlive the calls which started them."""
+
+import asyncio
+import time
+from typing import Final
+
+from bascule.agent.processes.output import Cleaner
+from bascule.agent.processes.process import Heard, Process, Streams, start
+from bascule.services.sandbox import Prepared
+
+MAX_RUNNING: Final = 64
+
+
+class TooMany(Exception):
+    """As many commands run as may."""
+
+    loggable = True
+
+
+class Running:
+    """One command under its number."""
+
+    def __init__(self, number: int, process: Process) -> None:
+        self.number: Final = number
+        self.process: Final = process
+        self.cleaner: Final = Cleaner()
+        self.began: Final = time.monotonic()
+        self.empty_polls = 0
+        """How often in a row nothing was there."""
+
+
+class Commands:
+    """Holds those that run, by number. `aclose` leaves none behind."""
+
+    def __init__(self, limit: int = MAX_RUNNING) -> None:
+        self._limit = limit
+        self._running: dict[int, Running] = {}
+        self._starting = 0
+        self._last = 0
+        self._ended: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    async def start(
+        self, prepared: Prepared, streams: Streams, *, heard: Heard | None = None
+    ) -> Running:
+        """Raises TooMany, OSError."""
+        if len(self._running) + self._starting >= self._limit:
+            prepared.release()
+            raise TooMany(f"{self._limit} commands run already: wait for some of them to end.")
+        self._starting += 1
+        try:
+            process = await start(prepared, streams, heard=heard)
+        finally:
+            self._starting -= 1
+        self._last += 1
+        running = self._running[self._last] = Running(self._last, process)
+        return running
+
+    def get(self, number: int) -> Running | None:
+        """None for a number that was never given, or whose command has ended and been heard of."""
+        return self._running.get(number)
+
+    def exit_code_of(self, number: int) -> int | None:
+        """How a command ended that is forgotten otherwise."""
+        return self._ended.get(number)
+
+    def forget(self, running: Running) -> None:
+        """It has ended, and whoever asked knows."""
+        if self._running.pop(running.number, None) is not None:
+            self._ended[running.number] = running.process.exit_code or 0
+
+    async def aclose(self) -> None:
+        running = list(self._running.values())
+        self._running.clear()
+        await asyncio.gather(*(one.process.stop() for one in running))
+
+    def kill(self) -> None:
+        """The same at once, where nothing can be waited for."""
+        for one in self._running.values():
+            one.process.kill()
