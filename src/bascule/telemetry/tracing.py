@@ -129,6 +129,10 @@ class Span:
     def set(self, name: str, value: str | bool | float) -> None:
         self._span.set_attribute(name, value)
 
+    def event(self, name: str, told: Mapping[str, str | bool | float]) -> None:
+        """Something that happened at one moment of it."""
+        self._span.add_event(name, told)
+
     def enter(self) -> None:
         """What this task starts from here on is below this span."""
         self._token = attach(self.context)

@@ -4,7 +4,7 @@ The policy stands behind a port. A gateway's tools bring a rule with their bindi
 runtime has the user's policy.
 """
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -14,7 +14,9 @@ class Allow(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Somebody has to say yes first."""
+    """Somebody has to say yes first; `why` is for them."""
+
+    why: str | None = None
 
 
 class Forbid(msgspec.Struct, frozen=True):
@@ -24,17 +26,20 @@ class Forbid(msgspec.Struct, frozen=True):
 
 
 Verdict = Allow | Ask | Forbid
+A_contra = TypeVar("A_contra", contravariant=True)
 
 ALLOW = Allow()
 ASK = Ask()
 
 
-class Rule(Protocol):
-    """What a tool's calls need."""
+class Policy(Protocol[A_contra]):
+    """What actions of some kind need."""
 
-    def verdict(self, arguments: str) -> Verdict:
-        """Of a complete call; `arguments` is its JSON."""
-        ...
+    def verdict(self, action: A_contra, /) -> Verdict: ...
+
+
+Rule = Policy[str]
+"""What a tool's calls need; an action is a complete call's arguments, as JSON."""
 
 
 class Always(msgspec.Struct, frozen=True):

@@ -47,14 +47,14 @@ class Scheduler:
 
     def submit(
         self, call: Call, entry: ToolEntry, context: ExecutionContext, finished: Finished
-    ) -> None:
+    ) -> asyncio.Future[Outcome]:
         """Start a call of a tool that has a binding; `finished` is told the outcome as soon as it is
-        there."""
+        there. Gives the same outcome, cancelled for a call that `cancel` has stopped."""
         binding = entry.ownership.binding
         if binding is None:
             raise ValueError("the tool has no executor")
         executor, params = binding.executor, binding.params
-        self.start(
+        return self.start(
             call,
             entry.identity.kind,
             binding,
@@ -62,7 +62,9 @@ class Scheduler:
             finished,
         )
 
-    def start(self, call: Call, kind: str, binding: Binding, run: Run, finished: Finished) -> None:
+    def start(
+        self, call: Call, kind: str, binding: Binding, run: Run, finished: Finished
+    ) -> asyncio.Future[Outcome]:
         """The same for any coroutine of the binding's executor, such as the rest of a call that was
         suspended."""
         execution = Execution(
@@ -79,9 +81,10 @@ class Scheduler:
         self._order.append(execution)
         if self._closed:
             execution.cancel()
-            return
-        self._admission.join(execution)
-        self._admit()
+        else:
+            self._admission.join(execution)
+            self._admit()
+        return execution.outcome
 
     async def results(self) -> list[Outcome]:
         """The outcomes of all calls since the last time, in the order of submission."""

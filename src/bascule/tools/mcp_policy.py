@@ -21,7 +21,7 @@ class McpPolicy(msgspec.Struct, frozen=True):
 
     def allows(self, tool: McpTool) -> bool:
         configured = self.configured.allowed_tools if self.configured is not None else None
-        return _is_named(self.requested.allowed_tools, tool) and _is_named(configured, tool)
+        return is_named(self.requested.allowed_tools, tool) and is_named(configured, tool)
 
     def allows_resources(self, name: str) -> bool:
         """Whether the gateway's own tool for a server's resources may be called: it only reads."""
@@ -31,13 +31,14 @@ class McpPolicy(msgspec.Struct, frozen=True):
         """None for a tool that may be called without asking. A request that says nothing means
         always; an operator who says nothing leaves it to the request."""
         configured = None if self.configured is None else self.configured.require_approval
-        asks = _asks(self.requested.require_approval, tool)
+        asks = needs_approval(self.requested.require_approval, tool)
         if configured is not None:
-            asks = asks or _asks(configured, tool)
+            asks = asks or needs_approval(configured, tool)
         return Always(ASK) if asks else None
 
 
-def _is_named(allowed: Names, tool: McpTool) -> bool:
+def is_named(allowed: Names, tool: McpTool) -> bool:
+    """Whether a list or a filter of allowed tools has this one; without one all are allowed."""
     if allowed is None:
         return True
     if isinstance(allowed, ToolFilter | McpToolFilter):
@@ -51,8 +52,8 @@ def _matches(filter_: ToolFilter | McpToolFilter, tool: McpTool) -> bool:
     return filter_.read_only is None or filter_.read_only == tool.read_only
 
 
-def _asks(approval: Approval, tool: McpTool) -> bool:
-    """Only what `never` alone names needs no approval."""
+def needs_approval(approval: Approval, tool: McpTool) -> bool:
+    """Only what `never` alone names needs none."""
     if isinstance(approval, ApprovalFilters | McpApprovals):
         if approval.always is not None and _matches(approval.always, tool):
             return True

@@ -129,7 +129,7 @@ class _Reader:
             move = self._checked(to)
         chunks: list[Chunk] = []
         while (line := self._peek()) is not None and not _begins_section(line):
-            if not line.strip() and (not chunks or self._is_blank_between()):
+            if not line and (not chunks or self._is_blank_between()):
                 self._next()
                 continue
             chunks.append(self._chunk(path))
@@ -152,7 +152,7 @@ class _Reader:
                 headers.append(header.removeprefix(" "))
         lines: list[tuple[Sign, str]] = []
         while (line := self._peek()) is not None and not _ends_chunk(line):
-            if not line.strip() and self._is_blank_between():
+            if not line and self._is_blank_between():
                 break
             lines.append(self._line())
         at_end = False

@@ -154,9 +154,13 @@ def _place(
     place = lines.find(old, start, at_end=chunk.at_end)
     if place is not None:
         return place, chunk.lines
-    if chunk.lines[-1] == (" ", ""):  # models end with an empty line that is not in the file
-        place = lines.find(old[:-1], start, at_end=chunk.at_end)
+    written = chunk.lines
+    while written[-1] == (" ", ""):  # models end with empty lines that are not in the file
+        written, old = written[:-1], old[:-1]
+        if not old and not chunk.headers:
+            return lines.size, written
+        place = lines.find(old, start, at_end=chunk.at_end)
         if place is not None:
-            return place, chunk.lines[:-1]
-    shown = "\n".join(old)
+            return place, written
+    shown = "\n".join(chunk.old)
     raise PatchFailed(f"'{path}' does not have these lines where they are looked for:\n{shown}")

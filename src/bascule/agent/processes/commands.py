@@ -1,11 +1,12 @@
 """The commands of a session that outlive the calls which started them."""
 
 import asyncio
+import secrets
 import time
 from typing import Final
 
 from bascule.agent.processes.output import Cleaner
-from bascule.agent.processes.process import Heard, Process, Streams, start
+from bascule.agent.processes.process import Heard, Process, Streams, end_marked, kill_marked, start
 from bascule.services.sandbox import Prepared
 
 MAX_RUNNING: Final = 64
@@ -34,6 +35,7 @@ class Commands:
 
     def __init__(self, limit: int = MAX_RUNNING) -> None:
         self._limit = limit
+        self._mark = secrets.token_hex(8)
         self._running: dict[int, Running] = {}
         self._starting = 0
         self._last = 0
@@ -50,12 +52,14 @@ class Commands:
             prepared.release()
             raise TooMany(f"{self._limit} commands run already: wait for some of them to end.")
         self._starting += 1
+        self._last += 1
+        number = self._last
         try:
-            process = await start(prepared, streams, heard=heard)
+            mark = f"{self._mark}.{number}"
+            process = await start(prepared, streams, heard=heard, mark=mark)
         finally:
             self._starting -= 1
-        self._last += 1
-        running = self._running[self._last] = Running(self._last, process)
+        running = self._running[number] = Running(number, process)
         return running
 
     def get(self, number: int) -> Running | None:
@@ -75,8 +79,12 @@ class Commands:
         running = list(self._running.values())
         self._running.clear()
         await asyncio.gather(*(one.process.stop() for one in running))
+        if self._last:
+            await end_marked(self._mark)
 
     def kill(self) -> None:
         """The same at once, where nothing can be waited for."""
         for one in self._running.values():
             one.process.kill()
+        if self._last:
+            kill_marked(self._mark)

@@ -91,17 +91,14 @@ class Process:
             self._signal(signal.SIGTERM)
             if not await self.wait(_GRACE_SECONDS):
                 self._signal(signal.SIGKILL)
-        for _ in range(_LOOKS):
-            if not self._kill_marked():
-                break
-            await asyncio.sleep(_LOOK_SECONDS)  # some may have been starting others meanwhile
+        await end_marked(self._mark)
         if not await self.wait(_GRACE_SECONDS):
             self._finish()
 
     def kill(self) -> None:
         """The same at once, where nothing can be waited for."""
         self._signal(signal.SIGKILL)
-        self._kill_marked()
+        kill_marked(self._mark)
 
     def _signal(self, number: int) -> None:
         pid = None if self._transport is None else self._transport.get_pid()
@@ -109,14 +106,6 @@ class Process:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, number)
-
-    def _kill_marked(self) -> int:
-        """How many there were."""
-        pids = marked(self._mark)
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        return len(pids)
 
     # --- what the loop says
 
@@ -167,13 +156,15 @@ async def start(
     *,
     kept: int = 1024 * 1024,
     heard: Heard | None = None,
+    mark: str | None = None,
 ) -> Process:
     """Start a command in a session of its own; `prepared` is released. `kept` bytes of each output are
-    kept until they are taken. Without a terminal its standard input is empty.
+    kept until they are taken. Without a terminal its standard input is empty. What it starts bears its
+    `mark`, wherever it goes.
 
     Raises OSError.
     """
-    mark = secrets.token_hex(8)
+    mark = mark or secrets.token_hex(8)
     process = Process(mark, kept, heard)
     env = {**prepared.env, MARK: mark}
     try:
@@ -263,13 +254,32 @@ def _take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
+async def end_marked(mark: str) -> None:
+    """Kill all that bears a mark, until there is nothing more."""
+    for _ in range(_LOOKS):
+        if not kill_marked(mark):
+            return
+        await asyncio.sleep(_LOOK_SECONDS)  # some may have been starting others meanwhile
+
+
+def kill_marked(mark: str) -> int:
+    """How many there were."""
+    pids = marked(mark)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return len(pids)
+
+
 def marked(mark: str) -> list[int]:
-    """Processes that bear a command's mark: those that went their own way, too."""
+    """Processes that bear a mark, or one that begins with it and a dot: those, too, that went their own
+    way."""
     wanted = f"{MARK}={mark}".encode()
     found: list[int] = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if wanted in path.read_bytes().split(b"\0"):
+            words = path.read_bytes().split(b"\0")
+            if any(word == wanted or word.startswith(wanted + b".") for word in words):
                 found.append(int(path.parent.name))
         except (OSError, ValueError):
             continue

@@ -1,0 +1,1 @@
+"""What may run, what is asked about, and what never runs."""
