@@ -24,7 +24,7 @@ from bascule.agent.turn import TurnContext
 from bascule.config import McpServerSection
 from bascule.services.sandbox import Boundary, Bubblewrap, Mode, Open, Sandbox
 from bascule.testing import ModelServer, responded
-from bascule.testing.script import Script
+from bascule.testing.script import Rule, Script
 from bascule.upstreams.http1 import Http1Client
 
 Json = dict[str, Any]
@@ -161,6 +161,7 @@ async def world(
             await http.aclose()
 
 
-def scripted(*answers: Sequence[Json]) -> list[Any]:
+def scripted(*answers: Sequence[Json]) -> Rule:
     """A script: each answer is a list of items."""
-    return [responded(*items) for items in answers]
+    made = [responded(*items) for items in answers]
+    return lambda request: made[request.number - 1](request)

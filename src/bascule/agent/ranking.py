@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_WORD: Final = re.compile(r"[A-Z]+s?(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _SATURATION: Final = 1.2
 _LENGTH: Final = 0.75
 _NAME_WEIGHT: Final = 3
@@ -55,6 +55,6 @@ class Ranking:
 
 def _stem(word: str) -> str:
     """Plurals are their singulars."""
-    if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+    if len(word) > 2 and word.endswith("s") and not word.endswith("ss"):
         return word[:-3] + "y" if word.endswith("ies") else word[:-1]
     return word

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,7 +74,8 @@ class Session:
             self.id = about.id
         self.history: Final = History(items)
         self._rollout: Final = rollout.Rollout(resumed or rollout.path_of(settings.home, self.id))
-        self._turn: asyncio.Task[TurnContext] | None = None
+        self._turn: asyncio.Task[Any] | None = None
+        self._interrupted = False
 
     @property
     def registry(self) -> LocalRegistry:
@@ -167,30 +167,33 @@ class Session:
     # --- turns
 
     async def turn(self, prompt: str, images: Sequence[str] = ()) -> TurnContext:
-        """One turn, to its end: whatever happens, the history can be gone on with. Cancelling it, or
-        `interrupt`, stops what runs."""
+        """One turn, to its end: whatever happens, the history can be gone on with. `interrupt` stops what
+        runs, and cancelling does, too."""
         turn = TurnContext(self)
         self.emit(TurnStarted(turn.id, prompt))
         self.telemetry.user_prompt(turn, prompt)
         self.add(message("user", prompt, images))
-        self._turn = asyncio.current_task()  # type: ignore[assignment]
+        task = self._turn = asyncio.current_task()
         try:
             await self._rounds(turn)
         except ModelFault as e:
             turn.end("failed", str(e))
         except asyncio.CancelledError:
             turn.end("interrupted", "interrupted by the user")
-            with suppress(AttributeError):
-                asyncio.current_task().uncancel()  # type: ignore[union-attr]
+            if not self._interrupted:
+                raise
+            if task is not None:
+                task.uncancel()
         finally:
-            self._turn = None
-        self._finish(turn)
+            self._turn, self._interrupted = None, False
+            self._finish(turn)
         return turn
 
     def interrupt(self) -> bool:
         """Stop the turn that runs; whether there was one."""
         if self._turn is None or self._turn.done():
             return False
+        self._interrupted = True
         self._turn.cancel()
         return True
 

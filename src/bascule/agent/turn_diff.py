@@ -5,8 +5,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import msgspec
-
 from bascule.agent.patch.plan import Change
 
 _NOTHING: Final = "0" * 40
@@ -14,61 +12,48 @@ _MODE: Final = "100644"
 _UNENDED: Final = "\\ No newline at end of file\n"
 
 
-class _Tracked(msgspec.Struct):
-    """`name` is where it began; content is None where there is no file."""
-
-    name: str
-    before: bytes | None
-    now: bytes | None
-
-
 class TurnDiffTracker:
     """Told of each patch that was written. What commands change is not looked at."""
 
     def __init__(self) -> None:
-        self._files: dict[str, _Tracked] = {}
-        """By the path where each is now."""
+        self._before: dict[str, bytes | None] = {}
+        self._now: dict[str, bytes | None] = {}
+        self._came_from: dict[str, str] = {}
+        """Where the file of a path was at the beginning."""
 
     def changed(self, changes: Sequence[Change]) -> None:
         """A patch was written: its changes, in order."""
-        moved = {c.moved_from: c.path for c in changes if c.moved_from is not None}
-        away: dict[str, _Tracked] = {}
+        origins = dict(self._came_from)
         for change in changes:
-            if change.path in moved:
-                away[change.path] = self._files.pop(change.path, None) or _Tracked(
-                    change.path, change.before, change.before
-                )
+            self._before.setdefault(change.path, change.before)
+            self._now[change.path] = change.after
+            self._came_from.pop(change.path, None)
         for change in changes:
-            if change.moved_from is not None and change.moved_from in away:
-                self._arrive(change, away[change.moved_from])
-            elif change.path not in moved or change.after is not None:
-                known = self._files.setdefault(
-                    change.path, _Tracked(change.path, change.before, change.before)
-                )
-                known.now = change.after
-
-    def _arrive(self, change: Change, tracked: _Tracked) -> None:
-        """A file takes this place; what was here before is gone."""
-        gone = self._files.pop(change.path, None)
-        replaced = gone.before if gone is not None and gone.name == change.path else change.before
-        if gone is not None and gone.name != change.path:
-            replaced = None
-            self._files[gone.name] = _Tracked(gone.name, gone.before, None)
-        if replaced is not None:
-            # It cannot be both a rename and a change of what was here.
-            self._files[tracked.name] = _Tracked(tracked.name, tracked.before, None)
-            self._files[change.path] = _Tracked(change.path, replaced, change.after)
-            return
-        tracked.now = change.after
-        self._files[change.path] = tracked
+            if change.moved_from is not None:
+                self._came_from[change.path] = origins.get(change.moved_from, change.moved_from)
 
     def diff(self) -> str:
         """Empty if nothing has changed in the end. Files that are no UTF-8 are told as binary."""
-        return "".join(
-            text
-            for path, tracked in sorted(self._files.items())
-            for text in [_file(tracked.name, path, tracked.before, tracked.now)]
-        )
+        renamed = self._renames()
+        gone = set(renamed.values())
+        texts: list[str] = []
+        for path in sorted(self._now):
+            if path in renamed:
+                old = renamed[path]
+                texts.append(_file(old, path, self._before[old], self._now[path]))
+            elif path not in gone:
+                texts.append(_file(path, path, self._before[path], self._now[path]))
+        return "".join(texts)
+
+    def _renames(self) -> dict[str, str]:
+        """New paths, and the old path of each. A path that was there and is there again has not moved."""
+        renamed: dict[str, str] = {}
+        for path, old in sorted(self._came_from.items()):
+            new = self._before.get(path) is None and self._now.get(path) is not None
+            left = self._before.get(old) is not None and self._now.get(old) is None
+            if new and left and old not in renamed.values():
+                renamed[path] = old
+        return renamed
 
 
 def file_diff(name: str, before: bytes | None, after: bytes | None) -> str:

@@ -86,6 +86,8 @@ class ApprovalPolicy(msgspec.Struct, kw_only=True):
 
     def _files(self, action: ChangeFiles) -> Verdict:
         mode = self.boundary.mode
+        if not action.paths:
+            return ALLOW
         if mode == "read-only":
             return self._ask("The sandbox is read-only.", _READ_ONLY)
         if mode == "workspace-write":

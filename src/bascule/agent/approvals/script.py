@@ -79,6 +79,8 @@ def _commands(node: Node) -> Iterator[list[str]]:
 
 def _with_wrapped(words: list[str]) -> Iterator[list[str]]:
     """A command, and those that it does nothing but start."""
+    if not any(words):
+        return  # the parser has put it where one is missing
     yield words
     name = words[0].rsplit("/", 1)[-1] if words else ""
     if (script := script_of(words)) is not None:

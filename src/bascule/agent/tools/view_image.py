@@ -71,7 +71,7 @@ def _read(said: str, boundary: Boundary) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as e:
         raise ToolFault(f"unable to locate image at {said}: {e.strerror}") from None
-    with os.fdopen(fd, "rb") as file:
+    try:
         about = os.fstat(fd)
         if not stat.S_ISREG(about.st_mode):
             raise ToolFault(f"unable to show '{said}': it is no regular file")
@@ -79,4 +79,7 @@ def _read(said: str, boundary: Boundary) -> bytes:
             raise ToolFault(
                 f"unable to show '{said}': it has {about.st_size} bytes; {MAX_BYTES} are allowed"
             )
-        return file.read(MAX_BYTES + 1)
+        with os.fdopen(os.dup(fd), "rb") as file:
+            return file.read(MAX_BYTES + 1)
+    finally:
+        os.close(fd)
