@@ -181,6 +181,33 @@ class McpServerSection(_Section, frozen=True):
     """Seconds of a call without a sign of life; by default that of `[tools.mcp]`."""
 
 
+class AgentSection(_Section, frozen=True):
+    """`bascule exec` and `bascule chat`."""
+
+    model: str | None = None
+    """By default the first that the endpoint lists."""
+    base_url: str = "http://127.0.0.1:8787/v1"
+    """An endpoint of the Responses API: by default the gateway on this machine."""
+    api_key: Secret | None = None
+    sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "workspace-write"
+    approval: Literal["untrusted", "on-request", "on-failure", "never"] = "on-request"
+    """Of `chat`; in `exec` nobody can be asked, and it is `never` unless the command line says otherwise."""
+    network: bool = False
+    """Whether commands in a sandbox may use the network."""
+    writable_roots: tuple[str, ...] = ()
+    """Folders besides the working one that they may write to."""
+    rules: tuple[str, ...] = ()
+    """Files of prefix rules, besides `rules.toml` in the agent's own folder."""
+    instructions: str | None = None
+    """A file that takes the place of the built-in instructions."""
+    reasoning_effort: str | None = None
+    env_keep: tuple[str, ...] = ()
+    """Variables that commands are given although they look like secrets."""
+    max_rounds: Positive = 500
+    tools: dict[str, Any] = {}
+    """Which tools the model is offered, and how: see docs/agent.md."""
+
+
 class ToolsSection(_Section, frozen=True):
     max_rounds: Positive = 10
     max_concurrent_calls: Positive = 5
@@ -207,6 +234,7 @@ class Config(_Section, frozen=True):
     models: tuple[ModelSection, ...] = ()
     tools: ToolsSection = ToolsSection()
     mcp_servers: tuple[McpServerSection, ...] = ()
+    agent: AgentSection = AgentSection()
 
 
 def find_file() -> Path | None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -71,7 +72,9 @@ class Fake(LocalHandler):
         return self._kind
 
     async def handle(self, invocation: ToolInvocation) -> ToolOutput:
-        act = await self._act(invocation) if callable(self._act) else self._act
+        act: Any = self._act
+        if callable(act):
+            act = await cast("Callable[[ToolInvocation], Awaitable[Any]]", act)(invocation)
         if isinstance(act, BaseException):
             raise act
         return act if isinstance(act, ToolOutput) else ToolOutput(content=act)

@@ -27,7 +27,7 @@ _SANDBOX: Final = {
     "read-only": "Commands run in a sandbox in which all files can be read and none can be changed.",
     "workspace-write": (
         "Commands run in a sandbox in which all files can be read, and those of the working folder"
-        "{roots} and of /tmp can be changed. The folders .git and .bascule stay as they are."
+        "{roots} and of /tmp can be changed. The folder .git stays as it is."
     ),
     "danger-full-access": "Commands run without a sandbox.",
 }

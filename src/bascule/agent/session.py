@@ -108,7 +108,7 @@ class Session:
                 session_id=self.id,
                 model=settings.model,
                 cwd=cwd,
-                sandbox=self.boundary.mode if self.gate.policy.sandboxed else "none",
+                sandbox=self.gate.policy.named,
                 approval=settings.approval,
                 resumed=self._resumed,
             )

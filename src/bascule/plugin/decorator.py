@@ -3,19 +3,19 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, TypeVar, get_type_hints
+from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
 from bascule.plugin.gateway_tool import TYPE, Declaration, GatewayTool
-from bascule.plugin.thread import in_thread
 from bascule.toolkit.executor import ExecutionContext
 from bascule.toolkit.options import ToolOptions
+from bascule.toolkit.signature import arguments_of
+from bascule.toolkit.thread import in_thread
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK: Final = "__bascule_tool__"
-_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class FunctionTool(GatewayTool[Any, ToolOptions, Declaration]):
@@ -65,7 +65,7 @@ def tool(
             "description": text,
             "timeout": timeout,
             "parallel": parallel,
-            "arguments": _arguments(function),
+            "arguments": arguments_of(function),
             "function": staticmethod(function),
             "__module__": function.__module__,
         }
@@ -82,18 +82,3 @@ def _make(name: str, members: dict[str, Any]) -> type[FunctionTool]:
 def tool_of(thing: object) -> type[GatewayTool[Any, Any, Any]] | None:
     """The class behind a decorated function; None for anything else."""
     return getattr(thing, "__dict__", {}).get(_MARK) if inspect.isfunction(thing) else None
-
-
-def _arguments(function: Callable[..., Any]) -> type[msgspec.Struct]:
-    name = function.__name__
-    hints = get_type_hints(function, include_extras=True)
-    fields: list[Any] = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind not in _NAMED:
-            raise TypeError(f"{name}: the model cannot give '{parameter}' by its name")
-        if parameter.name not in hints:
-            raise TypeError(f"{name}: the parameter '{parameter.name}' has no annotation")
-        field = (parameter.name, hints[parameter.name])
-        with_default = parameter.default is not inspect.Parameter.empty
-        fields.append((*field, parameter.default) if with_default else field)
-    return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)

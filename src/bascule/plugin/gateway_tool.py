@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, cast, get_args, get_o
 import msgspec
 from msgspec import Raw
 
-from bascule.plugin.arguments import schema_of
 from bascule.plugin.call_item import CallProjection, CallView
 from bascule.protocols import json
 from bascule.protocols.errors import invalid
@@ -22,6 +21,7 @@ from bascule.toolkit.options import ToolOptions
 from bascule.toolkit.outcome import Call, Failed, Outcome, Output
 from bascule.toolkit.ownership import Ownership, gateway
 from bascule.toolkit.projection import ItemWriter, Projection
+from bascule.toolkit.signature import schema_of
 from bascule.tools.function import check_output
 
 TYPE: Final = re.compile(r"[a-z0-9][a-z0-9_-]*:[a-z][a-z0-9_]*")

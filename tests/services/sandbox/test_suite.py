@@ -77,12 +77,30 @@ def test_nothing_outside_is_written_to(machine: Machine, mode: Mode, script: str
 
 @pytest.mark.requirement("sandbox:files:protected")
 def test_what_is_run_outside_later_stays_as_it_is(machine: Machine) -> None:
-    for name in (".git", ".bascule"):
-        (machine.workspace / name).mkdir()
-    script = "echo x > .git/hook; echo x > .bascule/rules; rm -rf .git; mv .bascule other; true"
-    machine.sh(script)
-    for name in (".git", ".bascule"):
-        assert list((machine.workspace / name).iterdir()) == []
+    own = machine.workspace / "home" / "agent"
+    own.mkdir(parents=True)
+    (machine.workspace / ".git").mkdir()
+    boundary = Boundary(
+        mode="workspace-write",
+        workspace=machine.workspace,
+        protected=(own,),
+        temp=machine.temp,
+    )
+    script = "echo x > .git/hook; echo x > home/agent/rules; rm -rf .git home; mv home other; echo x > home/y"
+    command = Command(argv=["sh", "-c", script], cwd=machine.workspace, env=machine.env)
+    prepared = machine.sandbox.prepare(command, boundary)
+    subprocess.run(
+        prepared.argv,
+        pass_fds=prepared.fds,
+        env=dict(prepared.env),
+        check=True,
+        capture_output=True,
+    )
+    prepared.release()
+    for folder in (own, machine.workspace / ".git"):
+        assert list(folder.iterdir()) == []
+    assert (machine.workspace / "home" / "y").exists()
+    assert not (machine.workspace / "other").exists()
 
 
 @pytest.mark.requirement("sandbox:files:temp")

@@ -11,7 +11,6 @@ from bascule.agent.approvals.rules import Rules
 from bascule.agent.approvals.safe import is_safe
 from bascule.agent.approvals.script import read
 from bascule.services.sandbox import Boundary
-from bascule.services.sandbox.port import PROTECTED
 from bascule.toolkit.approval import ALLOW, Ask, Forbid, Verdict
 
 Approval = Literal["untrusted", "on-request", "on-failure", "never"]
@@ -51,6 +50,12 @@ class ApprovalPolicy(msgspec.Struct, kw_only=True):
         if isinstance(action, RunCommand) and (action.escalated or not self.sandboxed):
             return self.open_boundary
         return self.boundary
+
+    @property
+    def named(self) -> str:
+        """What keeps commands in, in a word."""
+        unconfined = self.boundary.mode != "danger-full-access" and not self.sandboxed
+        return "none" if unconfined else self.boundary.mode
 
     @property
     def open_boundary(self) -> Boundary:
@@ -97,10 +102,9 @@ class ApprovalPolicy(msgspec.Struct, kw_only=True):
         return Ask("It changes files.") if self.approval == "untrusted" else ALLOW
 
     def _may_write(self, path: Path) -> bool:
-        for folder in self.boundary.writable:
-            if path.is_relative_to(folder):
-                return not any(path.relative_to(folder).parts[:1] == (name,) for name in PROTECTED)
-        return False
+        if any(path.is_relative_to(kept) for kept in self.boundary.kept):
+            return False
+        return any(path.is_relative_to(folder) for folder in self.boundary.writable)
 
     def _server(self, action: CallServer) -> Verdict:
         if action.asks:

@@ -5,13 +5,12 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from bascule.services.sandbox import seccomp
 from bascule.services.sandbox.port import (
-    PROTECTED,
     TEMP,
     Boundary,
     Command,
@@ -122,11 +121,18 @@ def _files(boundary: Boundary) -> Iterator[str]:
             yield from ("--ro-bind", str(folder), str(folder))
     if not writable and boundary.temp != TEMP:
         yield from ("--remount-ro", str(TEMP))
-    for folder in writable:
-        for name in PROTECTED:
-            path = folder / name
-            if path.exists():
-                yield from ("--ro-bind", str(path), str(path))
+    for path in boundary.kept:
+        if path.exists():
+            # What something is mounted on cannot be renamed, so nothing else takes the path's place.
+            for above in _between(path, writable):
+                yield from ("--bind", str(above), str(above))
+            yield from ("--ro-bind", str(path), str(path))
+
+
+def _between(path: Path, folders: Sequence[Path]) -> list[Path]:
+    """The folders from one that may be written to down to a path, both left out."""
+    above = [p for p in path.parents if any(p.is_relative_to(f) and p != f for f in folders)]
+    return above[::-1]
 
 
 def _sockets(boundary: Boundary) -> Iterator[str]:

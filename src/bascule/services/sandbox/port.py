@@ -11,7 +11,7 @@ Mode = Literal["read-only", "workspace-write", "danger-full-access"]
 """What a command may change: nothing, the workspace and temporary files, or all that its user may."""
 
 TEMP = Path("/tmp")  # noqa: S108 -- where commands look for it, and find a folder of their own
-PROTECTED = (".git", ".bascule")
+PROTECTED = (".git",)
 """Folders of a workspace whose files are run or obeyed outside of the sandbox later."""
 
 
@@ -30,6 +30,8 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
     """Further folders that may be written to, with `workspace-write`."""
     network: bool = False
     """Whether it may talk to others; without that it has a loopback interface of its own."""
+    protected: tuple[Path, ...] = ()
+    """Paths that are not written to, although they are within."""
     temp: Path
     """The folder that stands in for `/tmp`."""
 
@@ -43,6 +45,13 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
     def writable(self) -> tuple[Path, ...]:
         """Those of them that may be written to."""
         return self.folders if self.mode == "workspace-write" else ()
+
+    @property
+    def kept(self) -> tuple[Path, ...]:
+        """What is not written to within the folders that may be; real paths."""
+        inner = [folder / name for folder in self.writable for name in PROTECTED]
+        real = [Path(os.path.realpath(path)) for path in self.protected]
+        return (*inner, *(p for p in real if any(p.is_relative_to(f) for f in self.writable)))
 
     def outside(self, path: Path) -> Path:
         """Where a path that a command says lies in fact."""
