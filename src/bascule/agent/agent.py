@@ -26,6 +26,7 @@ from bascule.agent.settings import Settings, ToolsConfig
 from bascule.agent.telemetry import Telemetry
 from bascule.config import McpServerSection, Secret, data_folder, read_table
 from bascule.services.sandbox import Boundary, Bubblewrap, Mode, Open, Sandbox, SandboxError
+from bascule.telemetry.logger import configure_later
 from bascule.upstreams.client import UpstreamClient
 from bascule.upstreams.http1 import Http1Client
 
@@ -85,8 +86,10 @@ class Agent:
         retries: int = 4,
         resume: str | None = None,
         unconfined: bool = False,
+        adapter: Sandbox | None = None,
     ) -> None:
         """`unconfined`: where there is no sandbox, ask about each command that may change something.
+        `adapter` makes the sandboxes, in place of bubblewrap.
 
         Raises TypeError for tools that are none.
         """
@@ -107,6 +110,7 @@ class Agent:
         self._telemetry = telemetry
         self._resume = resume
         self._unconfined = unconfined
+        self._adapter = adapter or Bubblewrap()
         self._settings = Settings(
             model=model,
             home=self._home,
@@ -132,7 +136,7 @@ class Agent:
         return self._session
 
     async def __aenter__(self) -> Self:
-        _quiet()
+        configure_later("text", "error")  # unless somebody has said how to log
         resumed = self._resumed()
         sandbox, confined = await self._sandbox()
         self._home.mkdir(parents=True, exist_ok=True)
@@ -220,10 +224,9 @@ class Agent:
         """The sandbox, and whether it keeps commands in. Raises SandboxError."""
         if self._mode == "danger-full-access":
             return Open(), False
-        sandbox = Bubblewrap()
-        fault = await asyncio.to_thread(sandbox.fault)
+        fault = await asyncio.to_thread(self._adapter.fault)
         if fault is None:
-            return sandbox, True
+            return self._adapter, True
         if not self._unconfined:
             raise SandboxError(fault)
         return Open(), False
@@ -260,13 +263,3 @@ def _section(index: int, server: Mapping[str, Any] | McpServerSection) -> McpSer
     if isinstance(server, McpServerSection):
         return server
     return read_table(McpServerSection, server, f"mcp_servers[{index}]")
-
-
-def _quiet() -> None:
-    """Nobody has said how to log: warnings only, and not to standard output."""
-    import structlog
-
-    from bascule.telemetry.logs import configure_logging
-
-    if not structlog.is_configured():
-        configure_logging("text", "error")

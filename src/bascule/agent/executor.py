@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-import structlog
 from msgspec import Raw
 
 from bascule.agent.approvals.gate import Gate
@@ -14,10 +13,11 @@ from bascule.agent.calls import ToolCall, ToolOutput, aborted, stopped
 from bascule.agent.events import ToolBegan, ToolEnded, ToolPrinted
 from bascule.agent.handler import FatalFault, LocalHandler, ToolFault, ToolInvocation, text_of
 from bascule.agent.turn import TurnContext
+from bascule.telemetry.logger import Logger
 from bascule.toolkit.executor import ExecutionContext, ToolExecutor
 from bascule.toolkit.outcome import Call, Outcome
 
-_log = structlog.stdlib.get_logger("bascule.agent")
+_log = Logger("bascule.agent")
 
 
 class LocalCall(Call, kw_only=True):

@@ -5,10 +5,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from bascule.agent.calls import MalformedPayload, ToolCall, ToolName, ToolOutput, aborted, stopped
 from bascule.agent.handler import Exposure, LocalHandler, ToolSpec
+from bascule.telemetry.logger import Logger
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.outcome import Outcome
 from bascule.toolkit.ownership import Binding, Owner, Ownership
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from bascule.agent.executor import LocalExecutor
     from bascule.agent.turn import TurnContext
 
-_log = structlog.stdlib.get_logger("bascule.agent")
+_log = Logger("bascule.agent")
 
 NAME_LIMIT: Final = 128
 _DECLARED: Final = FunctionHandler()

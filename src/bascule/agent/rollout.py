@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
-import structlog
 from msgspec import Raw
 
 from bascule.protocols import json
+from bascule.telemetry.logger import Logger
 
-_log = structlog.stdlib.get_logger("bascule.agent")
+_log = Logger("bascule.agent")
 
 _ENDING: Final = ".jsonl"
 Kind = Literal["session", "item", "turn"]

@@ -11,17 +11,14 @@ from bascule.agent.calls import ToolCall
 from bascule.agent.events import Event, TurnStatus, Usage
 from bascule.agent.turn_diff import TurnDiffTracker
 from bascule.protocols.ids import mint
+from bascule.telemetry.logger import settle
 from bascule.toolkit.outcome import Outcome
 from bascule.toolkit.ownership import Owner, Ownership
 from bascule.toolkit.registry import ToolEntry
-from bascule.toolkit.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from bascule.agent.session import Session
-
-MAX_AT_ONCE: Final = 16
-_MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
-"""Images are among the results."""
+    from bascule.toolkit.scheduler import Scheduler
 
 
 class TurnContext:
@@ -37,9 +34,20 @@ class TurnContext:
         self.error: str | None = None
         self.rounds = 0
         self.observed: Final = session.telemetry.turn(session)
-        self._scheduler: Final = Scheduler(MAX_AT_ONCE, _MAX_RESULT_BYTES, self.observed)
+        self._made: Scheduler | None = None
         self.stop: Final = asyncio.Event()
         """Set when something happened after which nothing more is asked."""
+
+    @property
+    def _scheduler(self) -> "Scheduler":
+        """Made for the first call: what it needs to log takes long to load."""
+        if self._made is None:
+            settle()
+
+            from bascule.agent.scheduling import make_scheduler
+
+            self._made = make_scheduler(self.observed)
+        return self._made
 
     def submit(self, call: ToolCall, entry: ToolEntry) -> asyncio.Future[Outcome]:
         """Start a call as soon as those before it permit."""
@@ -74,11 +82,13 @@ class TurnContext:
 
     async def cancel(self) -> None:
         """Stop all that runs, and wait until it has stopped."""
-        await self._scheduler.cancel()
+        if self._made is not None:
+            await self._made.cancel()
 
     async def settle(self) -> None:
         """A round is over: its outcomes need not be kept any longer."""
-        await self._scheduler.results()
+        if self._made is not None:
+            await self._made.results()
 
 
 def _nobody(outcome: Outcome) -> None:

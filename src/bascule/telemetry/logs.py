@@ -14,13 +14,12 @@ import traceback
 from collections.abc import Iterator, MutableMapping
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, TextIO
 
 import msgspec
 import structlog
 
-Form = Literal["text", "json"]
-Level = Literal["debug", "info", "warning", "error"]
+from bascule.telemetry.forms import Form, Level
 
 _log = structlog.stdlib.get_logger("bascule.access")
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, Protocol
 
-import structlog
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from bascule.protocols import json
 from bascule.protocols.grammar import Grammar
+from bascule.telemetry.logger import Logger
 
 _MAX_DEFINITION: Final = 64 * 1024
 """Characters. Longer ones take too long to be read."""
@@ -36,7 +36,7 @@ _LIMITS: Final = LLParserLimits(
 # Faults of a grammar that say nothing against it elsewhere: of size, and of tokens that a model has.
 _NOT_MALFORMED: Final = ("fuel", "limit", "too large", "too big", "too complex", "special token")
 
-_log = structlog.stdlib.get_logger("bascule.tools")
+_log = Logger("bascule.tools")
 
 
 class MalformedGrammar(ValueError):

@@ -2,27 +2,29 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
-import structlog
 from msgspec import Raw
 
 from bascule.protocols.responses.items import Flat, Item, Passed
 from bascule.protocols.responses.request import ToolRef
 from bascule.protocols.upstream import FAMILY_ITEMS, ModelSurface
+from bascule.telemetry.logger import Logger
 from bascule.toolkit.approval import Answer
 from bascule.toolkit.discovery import Announcement, Discovery
-from bascule.toolkit.grammar import TextGrammar
 from bascule.toolkit.names import Identity, Ledger
 from bascule.toolkit.options import ToolOptions
 from bascule.toolkit.outcome import Call, SuspendedCall
 from bascule.toolkit.ownership import CLIENT, Ownership
 from bascule.toolkit.projection import ItemWriter, Projection
 
+if TYPE_CHECKING:
+    from bascule.toolkit.grammar import TextGrammar
+
 P = TypeVar("P")
 
-_log = structlog.stdlib.get_logger("bascule.tools")
+_log = Logger("bascule.tools")
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -42,7 +44,7 @@ class Tool(msgspec.Struct, frozen=True):
     """Whether the model is told of it; else a call of it is answered with an error."""
     lenient: bool = False
     """Whether its shape makes sense of broken arguments itself, so that nobody repairs them."""
-    grammar: TextGrammar | None = None
+    grammar: "TextGrammar | None" = None
     """What the one text that it is called with has to match."""
     deferred: bool = False
     """Whether a model that can search is told of it only when it has searched."""

@@ -1,17 +1,19 @@
 """The turn's table from wire names to tools."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw
 
-from bascule.toolkit.grammar import TextGrammar
 from bascule.toolkit.handler import ToolHandler
 from bascule.toolkit.names import DEFAULT_NAMESPACE, Identity
 from bascule.toolkit.outcome import Call
 from bascule.toolkit.ownership import Ownership
 from bascule.toolkit.projection import ItemWriter, Projection
+
+if TYPE_CHECKING:
+    from bascule.toolkit.grammar import TextGrammar
 
 
 class ToolEntry(msgspec.Struct, frozen=True):
@@ -30,7 +32,7 @@ class ToolEntry(msgspec.Struct, frozen=True):
     """Whether nobody repairs what it is called with."""
     members: Mapping[str, Any] = {}
     """What the declaration adds to the items of its calls."""
-    grammar: TextGrammar | None = None
+    grammar: "TextGrammar | None" = None
     """What the one text that it is called with has to match."""
 
     @property

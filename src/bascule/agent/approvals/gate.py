@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import structlog
-
 from bascule.agent.actions import Action, ChangeFiles, RunCommand
 from bascule.agent.approvals.ask import Approver, Choice, Question, Reply
 from bascule.agent.approvals.policy import ApprovalPolicy
@@ -14,12 +12,13 @@ from bascule.agent.calls import ToolCall
 from bascule.agent.events import Decided
 from bascule.agent.handler import ToolFault
 from bascule.services.sandbox import Boundary
+from bascule.telemetry.logger import Logger
 from bascule.toolkit.approval import Answer, Ask, Forbid
 
 if TYPE_CHECKING:
     from bascule.agent.turn import TurnContext
 
-_log = structlog.stdlib.get_logger("bascule.agent")
+_log = Logger("bascule.agent")
 
 Remember = Callable[[tuple[str, ...]], Rule]
 

@@ -3,11 +3,12 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash"})
 _PLAIN: Final = frozenset(
@@ -63,13 +64,16 @@ def script_of(argv: Sequence[str]) -> str | None:
 def _read(script: str) -> Script:
     if len(script) > _MAX:
         return Script((), plain=False)
+    import tree_sitter_bash  # for the first command, not for the first request
+    from tree_sitter import Language, Parser
+
     tree = Parser(Language(tree_sitter_bash.language())).parse(script.encode())
     root = tree.root_node
     commands = tuple(tuple(words) for words in _commands(root))
     return Script(commands, plain=bool(commands) and not root.has_error and _is_plain(root))
 
 
-def _commands(node: Node) -> Iterator[list[str]]:
+def _commands(node: "Node") -> Iterator[list[str]]:
     if node.type == "command":
         words = [c for c in node.children if c.is_named and c.type != "variable_assignment"]
         yield from _with_wrapped([_word(child) for child in words])
@@ -93,7 +97,7 @@ def _with_wrapped(words: list[str]) -> Iterator[list[str]]:
             yield from _with_wrapped(rest)
 
 
-def _is_plain(node: Node) -> bool:
+def _is_plain(node: "Node") -> bool:
     if node.is_named:
         if node.type not in _PLAIN:
             return False
@@ -104,7 +108,7 @@ def _is_plain(node: Node) -> bool:
     return all(_is_plain(child) for child in node.children)
 
 
-def _word(node: Node) -> str:
+def _word(node: "Node") -> str:
     text = _text(node)
     try:
         words = shlex.split(text)
@@ -113,5 +117,5 @@ def _word(node: Node) -> str:
     return words[0] if len(words) == 1 else text
 
 
-def _text(node: Node) -> str:
+def _text(node: "Node") -> str:
     return (node.text or b"").decode("utf-8", "replace")
