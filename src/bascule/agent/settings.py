@@ -12,7 +12,7 @@ ShellTool = Literal["exec_command", "shell", "local_shell", "hosted", "none"]
 PatchTool = Literal["custom", "function", "hosted", "none"]
 
 
-class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True):
+class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which tools the model is offered, and in which shape. What is enabled here is registered, and
     nothing else is."""
 

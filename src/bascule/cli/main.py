@@ -147,6 +147,7 @@ _exec = cyclopts.App(
 )
 app.command(_exec)
 
+Prompt = Annotated[str, Parameter(allow_leading_hyphen=True)]
 Images = Annotated[tuple[Path, ...], Parameter(name="--image", negative="")]
 Folders = Annotated[tuple[Path, ...], Parameter(name="--add-dir", negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -154,7 +155,7 @@ Json = Annotated[bool, Parameter(name="--json", negative="")]
 
 @_exec.default
 def exec_command(
-    prompt: str,
+    prompt: Prompt,
     *,
     config_file: ConfigFile = None,
     model: str | None = None,
@@ -205,7 +206,7 @@ def exec_command(
 
 @_exec.command(name="resume")
 def exec_resume(
-    prompt: str,
+    prompt: Prompt,
     *,
     session: str = "last",
     config_file: ConfigFile = None,
