@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -82,8 +82,18 @@ def chat(*steps: Any) -> Reply:
     return Reply(*steps, Usage(prompt=100, completion=10))
 
 
-MEAN = patch("*** Update File: stats.py", "@@ def mean(values):", "-    return sum(values) / len(values) + 1", "+    return sum(values) / len(values)")
-MEDIAN_WRONG = patch("*** Update File: stats.py", "@@ def median(values):", "-    return values[len(values) // 2]", "+    pass")
+MEAN = patch(
+    "*** Update File: stats.py",
+    "@@ def mean(values):",
+    "-    return sum(values) / len(values) + 1",
+    "+    return sum(values) / len(values)",
+)
+MEDIAN_WRONG = patch(
+    "*** Update File: stats.py",
+    "@@ def median(values):",
+    "-    return values[len(values) // 2]",
+    "+    pass",
+)
 MEDIAN = patch(
     "*** Update File: stats.py", "@@ def median(values):", "-    return sorted(values)[len(values) // 2]",
     "+    ordered = sorted(values)", "+    half = len(ordered) // 2", "+    if len(ordered) % 2:", "+        return ordered[half]",
@@ -110,8 +120,20 @@ async def test_a_coding_task_of_ten_steps(tmp_path: Path) -> None:
     work.mkdir()
     (work / "stats.py").write_text(BROKEN)
     (work / "test_stats.py").write_text(TESTS)
-    async with ModelServer(TASK) as model, serving(model.url, upstream_options={"profile": "custom"}) as api:
-        ran = await run(tmp_path, "--json", "--base-url", f"{api.url}/v1", "--model", "mock-model", "repair the functions", cwd=work)
+    async with (
+        ModelServer(TASK) as model,
+        serving(model.url, upstream_options={"profile": "custom"}) as api,
+    ):
+        ran = await run(
+            tmp_path,
+            "--json",
+            "--base-url",
+            f"{api.url}/v1",
+            "--model",
+            "mock-model",
+            "repair the functions",
+            cwd=work,
+        )
         assert ran.status == 0, ran.err
         tests = [c for c in ran.items("command_execution") if "unittest" in c["command"]]
         assert ["FAILED" in run["aggregated_output"] for run in tests] == [True, True, False]
@@ -139,10 +161,21 @@ async def test_a_coding_task_of_ten_steps(tmp_path: Path) -> None:
 
 
 async def test_the_answer_is_on_stdout_and_all_else_on_stderr(tmp_path: Path) -> None:
-    script = scripted([function("exec_command", {"cmd": "echo \x1b[31mred"})], [said("done \x1b]0;x\x07it")])
+    script = scripted(
+        [function("exec_command", {"cmd": "echo \x1b[31mred"})], [said("done \x1b]0;x\x07it")]
+    )
     async with ModelServer(script) as model:
         out = tmp_path / "answer.txt"
-        ran = await run(tmp_path, "--base-url", model.url, "--model", "m", "--output-last-message", str(out), "go")
+        ran = await run(
+            tmp_path,
+            "--base-url",
+            model.url,
+            "--model",
+            "m",
+            "--output-last-message",
+            str(out),
+            "go",
+        )
         assert (ran.status, ran.out) == (0, "done it\n")
         assert "* exec_command: echo" in ran.err
         assert "  red" in ran.err
@@ -155,7 +188,15 @@ async def test_an_answer_of_a_wanted_form_and_a_prompt_on_stdin(tmp_path: Path) 
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     (tmp_path / "schema.json").write_text(json.dumps(schema))
     async with ModelServer(scripted([said('{"n": 1}')])) as model:
-        args = ("--base-url", model.url, "--model", "m", "--output-schema", str(tmp_path / "schema.json"), "-")
+        args = (
+            "--base-url",
+            model.url,
+            "--model",
+            "m",
+            "--output-schema",
+            str(tmp_path / "schema.json"),
+            "-",
+        )
         ran = await run(tmp_path, *args, stdin="count\n")
         assert json.loads(ran.out) == {"n": 1}
         sent = model.requests[0].json
@@ -188,8 +229,10 @@ async def test_without_a_sandbox_it_refuses(tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("sh", "bash", "echo", "env"):
-        (programs / name).symlink_to(f"/bin/{name}" if os.path.exists(f"/bin/{name}") else f"/usr/bin/{name}")
-    script = scripted([function("exec_command", {"cmd": "echo $0; echo made > made"})], [said("done")])
+        (programs / name).symlink_to(str(shutil.which(name)))
+    script = scripted(
+        [function("exec_command", {"cmd": "echo $0; echo made > made"})], [said("done")]
+    )
     async with ModelServer(script) as model:
         args = ("--base-url", model.url, "--model", "m")
         ran = await run(tmp_path, *args, "go", PATH=str(programs))
@@ -197,15 +240,23 @@ async def test_without_a_sandbox_it_refuses(tmp_path: Path) -> None:
         assert "bubblewrap is not installed" in ran.err
         assert "--sandbox danger-full-access" in ran.err
         assert model.requests == []
-        ran = await run(tmp_path, *args, "--sandbox", "danger-full-access", "go", PATH=str(programs))
+        ran = await run(
+            tmp_path, *args, "--sandbox", "danger-full-access", "go", PATH=str(programs)
+        )
         assert ran.status == 0, ran.err
         assert (tmp_path / "work" / "made").exists()
 
 
 async def test_it_is_kept_in_its_sandbox(tmp_path: Path) -> None:
     calls = [
-        function("exec_command", {"cmd": "touch inside; touch /var/tmp/bascule-outside; echo $?"}, "call_1"),
-        function("exec_command", {"cmd": "touch x", "sandbox_permissions": "require_escalated"}, "call_2"),
+        function(
+            "exec_command",
+            {"cmd": "touch inside; touch /var/tmp/bascule-outside; echo $?"},
+            "call_1",
+        ),
+        function(
+            "exec_command", {"cmd": "touch x", "sandbox_permissions": "require_escalated"}, "call_2"
+        ),
         custom("apply_patch", patch("*** Add File: ../outside.txt", "+x"), "call_3"),
     ]
     async with ModelServer(scripted(calls, [said("done")])) as model:
@@ -217,7 +268,9 @@ async def test_it_is_kept_in_its_sandbox(tmp_path: Path) -> None:
         assert not (tmp_path / "outside.txt").exists()
         outputs = [i["output"] for i in model.requests[1].json["input"] if "output" in i]
         assert "Read-only file system" in outputs[0]
-        assert outputs[1:] == ["This needs the user's approval, and nobody is there to be asked."] * 2
+        assert (
+            outputs[1:] == ["This needs the user's approval, and nobody is there to be asked."] * 2
+        )
 
 
 @pytest.mark.parametrize(
@@ -227,7 +280,10 @@ async def test_it_is_kept_in_its_sandbox(tmp_path: Path) -> None:
         (["--model", "m", "--cd", "/no/such", "go"], "--cd: /no/such is no folder"),
         (["--model", "m", "--output-schema", "/no/such", "go"], "--output-schema: cannot read"),
         (["--model", "m", "--image", "/etc/passwd", "go"], "--image: /etc/passwd is no image"),
-        (["--base-url", "http://127.0.0.1:9/v1", "go"], "no model is named, and http://127.0.0.1:9/v1/models"),
+        (
+            ["--base-url", "http://127.0.0.1:9/v1", "go"],
+            "no model is named, and http://127.0.0.1:9/v1/models",
+        ),
         (["--config", "/no/such.toml", "go"], "cannot read /no/such.toml"),
     ],
 )
@@ -270,20 +326,23 @@ async def test_a_signal_ends_the_turn_and_what_runs(tmp_path: Path) -> None:
 async def test_the_configuration_is_the_users_not_the_projects(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    (work / "bascule.toml").write_text('[agent]\nsandbox = "danger-full-access"\nmodel = "theirs"\n')
+    (work / "bascule.toml").write_text(
+        '[agent]\nsandbox = "danger-full-access"\nmodel = "theirs"\n'
+    )
     folder = tmp_path / ".config" / "bascule"
     folder.mkdir(parents=True)
-    models = {"object": "list", "data": [{"id": "first", "object": "model"}]}
 
     def answer(request: Request) -> Any:
         return responded(said("done"))(request)
 
     async with ModelServer(answer, models=["first"]) as model:
-        (folder / "bascule.toml").write_text(f'[agent]\nbase_url = "{model.origin}"\napi_key = "k3y"\n[agent.tools]\nplan = false\n')
+        (folder / "bascule.toml").write_text(
+            f'[agent]\nbase_url = "{model.origin}"\napi_key = "k3y"\n[agent.tools]\nplan = false\n'
+        )
         ran = await run(tmp_path, "--json", "go")
         assert ran.status == 0, ran.err
         sent = model.requests[-1]
-        assert sent.json["model"] == models["data"][0]["id"]
+        assert sent.json["model"] == "first"
         assert sent.headers["authorization"] == "Bearer k3y"
         assert "update_plan" not in str(sent.json["tools"])
         assert "workspace-write" in str(sent.json["input"][1])
@@ -293,6 +352,20 @@ async def test_the_configuration_is_the_users_not_the_projects(tmp_path: Path) -
 
 
 def test_the_commands_are_documented() -> None:
-    shown = subprocess.run([sys.executable, "-m", "bascule.cli", "exec", "--help"], capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    for option in ("--json", "--output-schema", "--sandbox", "--approval", "--model", "--base-url", "resume"):
+    shown = subprocess.run(
+        [sys.executable, "-m", "bascule.cli", "exec", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    ).stdout
+    for option in (
+        "--json",
+        "--output-schema",
+        "--sandbox",
+        "--approval",
+        "--model",
+        "--base-url",
+        "resume",
+    ):
         assert option in shown

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from bascule.agent import rollout
 from bascule.agent.approvals.gate import Gate
@@ -53,7 +53,7 @@ class Session:
 
         Raises OSError, ValueError for one that cannot be read.
         """
-        self.settings: Final = settings
+        self.settings = settings
         self.model: Final = model
         self.sandbox: Final = sandbox
         self.boundary: Final = boundary
@@ -85,6 +85,10 @@ class Session:
 
     def emit(self, event: Event) -> None:
         self._listener(event)
+
+    def use_model(self, model: str) -> None:
+        """Another one, from the next turn on."""
+        self.settings = structs.replace(self.settings, model=model)
 
     async def begin(self) -> None:
         """Find the tools, and write the beginning down. What a crash has cut off is undone first."""

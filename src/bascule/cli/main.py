@@ -236,6 +236,39 @@ def exec_resume(
     )
 
 
+@app.command
+def chat(
+    prompt: str | None = None,
+    *,
+    config_file: ConfigFile = None,
+    model: str | None = None,
+    base_url: str | None = None,
+    sandbox: SandboxMode | None = None,
+    approval: ApprovalPolicy | None = None,
+    network: bool | None = None,
+    add_dir: Folders = (),
+    cd: Path | None = None,
+    resume: str | None = None,
+) -> int:
+    """Work with an agent in this folder.
+
+    Parameters
+    ----------
+    prompt
+        What to begin with.
+    approval
+        What you are asked about: all that is not known to only read, what the model asks for, what the
+        sandbox stopped, or nothing.
+    resume
+        The id of an earlier session, or the beginning of it; `last` is the last one of this folder.
+    """
+    given = locals()
+    from bascule.cli.agent_options import Options
+    from bascule.cli.chat import run_chat
+
+    return run_chat(Options(**{name: given[name] for name in Options.__struct_fields__}), prompt)
+
+
 def _run_exec(
     given: dict[str, Any],
     prompt: str,
