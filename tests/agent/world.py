@@ -63,6 +63,8 @@ class World:
     model: ModelServer
     folder: Path
     events: list[Event] = field(default_factory=list[Event])
+    diff: str = ""
+    """Of what the last calls have changed by patches."""
 
     def of(self, type_: type[E]) -> list[E]:
         """The events of one kind."""
@@ -77,7 +79,9 @@ class World:
             for item in items
             if (call := router.from_turn(msgspec.json.encode(item))) is not None
         ]
-        return [msgspec.json.decode(await one) for one in pending]
+        outputs = [msgspec.json.decode(await one) for one in pending]
+        self.diff = turn.tracker.diff()
+        return outputs
 
     async def run(self, name: str, arguments: Any = None) -> str:
         """One function's output, as text."""

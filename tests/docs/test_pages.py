@@ -28,6 +28,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "[[models]]": config.ModelSection,
     "[tools]": config.ToolsSection,
     "[[mcp_servers]]": config.McpServerSection,
+    "[agent]": config.AgentSection,
 }
 
 

@@ -127,7 +127,7 @@ class PlanUpdated(msgspec.Struct, frozen=True):
 
 
 class Diff(msgspec.Struct, frozen=True):
-    """All that the turn's patches have changed so far."""
+    """All that the turn's patches have changed, told at its end."""
 
     diff: str
 

@@ -11,7 +11,6 @@ import msgspec
 from bascule.agent.actions import ChangeFiles
 from bascule.agent.approvals.script import script_of
 from bascule.agent.calls import PatchPayload
-from bascule.agent.events import Diff
 from bascule.agent.handler import ToolFault, ToolInvocation
 from bascule.agent.patch.files import Disk
 from bascule.agent.patch.parse import BEGIN, END, MalformedPatch, parse
@@ -80,7 +79,6 @@ async def write(patch: Planned, invocation: ToolInvocation) -> str:
     except PatchFailed as e:
         raise ToolFault(str(e)) from None
     invocation.tracker.changed(patch.changes)
-    invocation.turn.emit(Diff(await asyncio.to_thread(invocation.tracker.diff)))
     return "\n".join(["Success. Updated the following files:", *map(_line, _shown(patch.changes))])
 
 

@@ -10,7 +10,15 @@ from msgspec import Raw, structs
 
 from bascule.agent import rollout
 from bascule.agent.approvals.gate import Gate
-from bascule.agent.events import Event, Listener, SessionStarted, TurnEnded, TurnStarted, Warned
+from bascule.agent.events import (
+    Diff,
+    Event,
+    Listener,
+    SessionStarted,
+    TurnEnded,
+    TurnStarted,
+    Warned,
+)
 from bascule.agent.executor import LocalExecutor
 from bascule.agent.handler import LocalHandler
 from bascule.agent.history import History, message
@@ -204,6 +212,8 @@ class Session:
     def _finish(self, turn: TurnContext) -> None:
         for item in self.history.repair():
             self._keep("item", item)
+        if diff := turn.tracker.diff():
+            self.emit(Diff(diff))
         seconds = time.monotonic() - turn.began
         ended = TurnEnded(turn.id, turn.status, turn.usage, seconds, turn.error)
         self._keep("turn", json.encode({"id": turn.id, "status": turn.status, "error": turn.error}))

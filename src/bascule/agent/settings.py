@@ -23,8 +23,6 @@ class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     view_image: bool = True
     web_search: bool = False
     """Declares the server's own search; nothing is run here."""
-    user_input: bool = False
-    """Whether the model may put questions to the user."""
     defer_above: int = 40
     """Tools of MCP servers that are offered at once; if there are more, the model has to search."""
     max_output_tokens: int = 10_000

@@ -1,10 +1,11 @@
 """`TurnDiffTracker`: what the patches of one turn changed, as one unified diff in git's form."""
 
-import difflib
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from bascule.agent.line_diff import hunks
 from bascule.agent.patch.plan import Change
 
 _NOTHING: Final = "0" * 40
@@ -91,7 +92,7 @@ def _file(old_name: str, new_name: str, before: bytes | None, after: bytes | Non
 
 
 def _hunks(old: list[str], new: list[str]) -> Iterator[str]:
-    for line in list(difflib.unified_diff(old, new, n=3))[2:]:
+    for line in hunks(old, new):
         if line.endswith("\n"):
             yield line
         else:
@@ -116,10 +117,9 @@ def _blob(data: bytes | None) -> str:
 def _similarity(before: bytes, after: bytes) -> int:
     if before == after:
         return 100
-    old, new = before.split(b"\n"), after.split(b"\n")
-    if len(old) + len(new) > 20_000:
-        return 50
-    return min(99, int(difflib.SequenceMatcher(None, old, new, autojunk=False).ratio() * 100))
+    old, new = Counter(before.split(b"\n")), Counter(after.split(b"\n"))
+    shared = sum((old & new).values())
+    return min(99, 200 * shared // (sum(old.values()) + sum(new.values())))
 
 
 def _quoted(name: str) -> str:
