@@ -104,7 +104,7 @@ async def test_an_interrupted_turn_can_be_gone_on_with(tmp_path: Path) -> None:
     async with world(tmp_path, script) as it:
         task = asyncio.ensure_future(it.session.turn("go"))
         async with asyncio.timeout(10):
-            while not it.of(ToolEnded):
+            while not (it.of(ToolEnded) and it.session.history.items[-1].find(b"call_3") > 0):
                 await asyncio.sleep(0.01)
         began = time.monotonic()
         assert it.session.interrupt()
@@ -205,6 +205,28 @@ async def test_an_answer_that_is_cut_after_an_item_fails_and_answers_its_calls(
         turn = await it.session.turn("go")
         assert (turn.status, turn.error) == ("failed", "The answer ended before it was complete.")
         assert it.session.history.orphans() == []
+
+
+async def test_a_call_of_an_answer_that_fails_is_not_said_to_be_stopped_by_the_user(
+    tmp_path: Path,
+) -> None:
+    events = responses_events(function("exec_command", {"cmd": "sleep 60"}))[:-1]
+    steps = [Data(msgspec.json.encode(e).decode(), e["type"]) for e in events]
+    async with world(tmp_path, [Reply(*steps, Eof(), wire=Wire(answer="sse"))]) as it:
+        await it.session.turn("go")
+        last = msgspec.json.decode(it.session.history.items[-1])
+        told = r"aborted after \d\.\ds: the answer that made the call has failed"
+        assert last["output"] == IsStr(regex=told)
+
+
+async def test_one_turn_at_a_time(tmp_path: Path) -> None:
+    async with world(tmp_path, scripted([function("exec_command", {"cmd": "sleep 60"})])) as it:
+        task = asyncio.ensure_future(it.session.turn("go"))
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match="runs already"):
+            await it.session.turn("and me?")
+        it.session.interrupt()
+        await task
 
 
 async def test_an_incomplete_answer_is_told(tmp_path: Path) -> None:

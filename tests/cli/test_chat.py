@@ -106,6 +106,7 @@ async def test_the_person_is_asked(tmp_path: Path) -> None:
         shown = await it.until("[y/s/a/n/q]")
         assert "? May I look?" in shown
         assert "$ touch yes" in shown
+        assert "always for commands that begin so: touch …" in shown
         it.type("x")  # no choice: asked again
         it.key("Enter")
         await it.until(lambda screen: screen.count("[y/s/a/n/q]") == 2)

@@ -168,7 +168,11 @@ class Agent:
             servers=self._mcp(),
             resumed=resumed,
         )
-        await self._session.begin()
+        try:
+            await self._session.begin()
+        except BaseException:
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(
@@ -177,6 +181,10 @@ class Agent:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End what runs, and leave nothing behind but the session's file."""
         if self._session is not None:
             await self._session.aclose()
         if self._http is not None:

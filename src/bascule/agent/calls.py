@@ -297,8 +297,3 @@ _output = json.decoder(ToolOutput)
 def aborted(text: str = ABORTED) -> ToolOutput:
     """Of a call that did not come to its end."""
     return ToolOutput(content=text, success=False)
-
-
-def stopped(seconds: float) -> str:
-    """What the model reads of a call that its user has stopped."""
-    return f"aborted by user after {seconds:.1f}s"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from bascule.agent.approvals.gate import Gate
-from bascule.agent.calls import ToolCall, ToolOutput, aborted, stopped
+from bascule.agent.calls import ToolCall, ToolOutput, aborted
 from bascule.agent.events import ToolBegan, ToolEnded, ToolPrinted
 from bascule.agent.handler import FatalFault, LocalHandler, ToolFault, ToolInvocation, text_of
 from bascule.agent.turn import TurnContext
@@ -79,7 +79,7 @@ class _Run:
             self._turn.fatal(str(e))
             output = aborted()
         except asyncio.CancelledError:
-            self._end("aborted", aborted(stopped(time.perf_counter() - self._began)))
+            self._end("aborted", aborted(self._turn.stopped(time.perf_counter() - self._began)))
             raise
         except Exception as e:  # noqa: BLE001 -- a handler may be the user's own
             _log.exception("a tool failed", tool=str(self._call.name))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from bascule.agent.calls import MalformedPayload, ToolCall, ToolName, ToolOutput, aborted, stopped
+from bascule.agent.calls import MalformedPayload, ToolCall, ToolName, ToolOutput, aborted
 from bascule.agent.handler import Exposure, LocalHandler, ToolSpec
 from bascule.telemetry.logger import Logger
 from bascule.toolkit.names import Identity, Ledger
@@ -83,7 +83,7 @@ class LocalRegistry(ToolRegistry):
         if not isinstance(call.payload, handler.takes):
             return _ready(aborted(_mismatch(call, handler)).input_item(call))
         outcome = turn.submit(call, entry)
-        return asyncio.ensure_future(_answer(call, outcome, time.monotonic()))
+        return asyncio.ensure_future(_answer(call, outcome, turn))
 
 
 class ToolRegistryBuilder:
@@ -148,13 +148,14 @@ def _mismatch(call: ToolCall, handler: LocalHandler) -> str:
     return f"{call.name.name} {way} (this was {item})"
 
 
-async def _answer(call: ToolCall, outcome: asyncio.Future[Outcome], began: float) -> bytes:
+async def _answer(call: ToolCall, outcome: asyncio.Future[Outcome], turn: "TurnContext") -> bytes:
+    began = time.monotonic()
     try:
         output = ToolOutput.of(await asyncio.shield(outcome))
     except asyncio.CancelledError:
         if not outcome.cancelled():
             raise
-        output = aborted(stopped(time.monotonic() - began))
+        output = aborted(turn.stopped(time.monotonic() - began))
     return output.input_item(call)
 
 

@@ -181,6 +181,8 @@ class Session:
     async def turn(self, prompt: str, images: Sequence[str] = ()) -> TurnContext:
         """One turn, to its end: whatever happens, the history can be gone on with. `interrupt` stops what
         runs, and cancelling does, too."""
+        if self._turn is not None:
+            raise RuntimeError("a turn of this session runs already")
         turn = TurnContext(self)
         self.emit(TurnStarted(turn.id, prompt))
         self.telemetry.user_prompt(turn, prompt)
@@ -247,8 +249,9 @@ class Session:
                     self.emit(Warned(f"{e} Trying again in {pause:.1f} s."))
                     attempt += 1
                     await sleep(pause)
-        except BaseException:
-            await turn.cancel()
+        except BaseException as e:
+            failed = isinstance(e, ModelFault)
+            await turn.cancel("the answer that made the call has failed" if failed else None)
             await round_.collect()
             raise
         try:

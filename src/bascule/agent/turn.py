@@ -35,6 +35,7 @@ class TurnContext:
         self.rounds = 0
         self.observed: Final = session.telemetry.turn(session)
         self._made: Scheduler | None = None
+        self._fault: str | None = None
         self.stop: Final = asyncio.Event()
         """Set when something happened after which nothing more is asked."""
 
@@ -80,8 +81,15 @@ class TurnContext:
             self.status, self.error = status, error
             self.stop.set()
 
-    async def cancel(self) -> None:
-        """Stop all that runs, and wait until it has stopped."""
+    def stopped(self, seconds: float) -> str:
+        """What the model reads of a call that did not come to its end."""
+        if self._fault is not None:
+            return f"aborted after {seconds:.1f}s: {self._fault}"
+        return f"aborted by user after {seconds:.1f}s"
+
+    async def cancel(self, fault: str | None = None) -> None:
+        """Stop all that runs, and wait until it has stopped. `fault` is why, where no user did it."""
+        self._fault = fault
         if self._made is not None:
             await self._made.cancel()
 

@@ -1,6 +1,7 @@
 """An agent from the configuration and the command line, for `exec` and `chat`."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,23 +16,43 @@ SandboxMode = Literal["read-only", "workspace-write", "danger-full-access"]
 ApprovalPolicy = Literal["untrusted", "on-request", "on-failure", "never"]
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says; None leaves it to the configuration."""
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command line says; None leaves it to the configuration.
 
-    config_file: Path | None = None
+    Parameters
+    ----------
+    config_file
+        default: the XDG folder's bascule.toml
+    model
+        The model; by default the configured one, else the first that the endpoint lists.
+    base_url
+        An endpoint of the Responses API; by default the gateway on this machine.
+    sandbox
+        What commands may change: nothing, this folder, or everything.
+    approval
+        What needs somebody's yes: all that is not known to only read, what the model asks for, what the
+        sandbox stopped, or nothing.
+    network
+        Whether commands in a sandbox may use the network.
+    add_dir
+        A further folder that they may write to.
+    cd
+        The folder to work in.
+    """
+
+    config_file: Annotated[Path | None, Parameter(name="--config")] = None
     model: str | None = None
     base_url: str | None = None
     sandbox: SandboxMode | None = None
     approval: ApprovalPolicy | None = None
     network: bool | None = None
-    add_dir: tuple[Path, ...] = ()
+    add_dir: Annotated[tuple[Path, ...], Parameter(negative="")] = ()
     cd: Path | None = None
-    resume: str | None = None
 
 
-ConfigFile = Annotated[
-    Path | None, Parameter(name="--config", help="default: the XDG folder's bascule.toml")
-]
+NOTHING_SAID = Options()
 
 
 def load(options: Options) -> Config:
@@ -44,7 +65,9 @@ def load(options: Options) -> Config:
     return config.load(path if path.is_file() else None)
 
 
-def arguments(loaded: Config, options: Options, model: str) -> dict[str, Any]:
+def arguments(
+    loaded: Config, options: Options, model: str, resume: str | None = None
+) -> dict[str, Any]:
     """What `Agent` is made with, but for what differs between the commands. Raises ConfigError."""
     section = loaded.agent
     cwd = Path.cwd() if options.cd is None else options.cd
@@ -65,7 +88,7 @@ def arguments(loaded: Config, options: Options, model: str) -> dict[str, Any]:
         "reasoning_effort": section.reasoning_effort,
         "max_rounds": section.max_rounds,
         "env_keep": section.env_keep,
-        "resume": options.resume,
+        "resume": resume,
     }
 
 

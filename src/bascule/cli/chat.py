@@ -6,7 +6,6 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-import msgspec
 from prompt_toolkit import PromptSession
 from rich.console import Console
 
@@ -31,18 +30,18 @@ _HELP: Final = {
 _LEAVE: Final = ("/quit", "/exit")
 
 
-def run_chat(options: Options, prompt: str | None) -> int:
+def run_chat(options: Options, prompt: str | None, resume: str | None) -> int:
     """The exit status. Raises ConfigError."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError("chat needs a terminal; use `bascule exec` without one")
-    return asyncio.run(_run(options, prompt))
+    return asyncio.run(_run(options, prompt, resume))
 
 
-async def _run(options: Options, prompt: str | None) -> int:
+async def _run(options: Options, prompt: str | None, resume: str | None) -> int:
     loaded = load(options)
     model = await first_model(loaded.agent, options)
     chat = Chat(loaded, options, model)
-    await chat.hold(prompt)
+    await chat.hold(prompt, resume)
     return 0
 
 
@@ -66,12 +65,11 @@ class Chat:
             "/new": self._new,
         }
 
-    async def hold(self, prompt: str | None) -> None:
+    async def hold(self, prompt: str | None, resume: str | None) -> None:
         """Until the person leaves."""
         unconfined = await self._may_do_without_sandbox()
         if unconfined is None:
             return
-        resume = self._options.resume
         while True:
             self._again = False
             async with self._make(resume, unconfined=unconfined) as agent:
@@ -82,8 +80,7 @@ class Chat:
             prompt = resume = None
 
     def _make(self, resume: str | None, *, unconfined: bool) -> Agent:
-        options = msgspec.structs.replace(self._options, resume=resume)
-        given = arguments(self._loaded, options, self._model)
+        given = arguments(self._loaded, self._options, self._model, resume)
         try:
             return Agent(
                 **given,

@@ -1,5 +1,6 @@
 """What a person sees of a session in a terminal. Nothing that a model or a command says is obeyed by it."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -125,8 +126,10 @@ class View:
         tried = "It was tried, and the sandbox stopped it. " if question.retry else ""
         self.line(f"? {tried}{question.why}", "bold yellow")
         self._action(question.action)
+        prefix = getattr(question.action, "prefix", None) or ()
         for choice in question.choices:
-            self.line(f"  [{KEYS[choice]}] {_WORDS[choice]}")
+            more = f": {shlex.join(prefix)} …" if choice == "always" else ""
+            self.line(f"  [{KEYS[choice]}] {_WORDS[choice]}{more}")
 
     def _action(self, action: Action) -> None:
         if isinstance(action, ChangeFiles):

@@ -42,6 +42,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: Path | None = None
     output_file: Path | None = None
     images: tuple[Path, ...] = ()
+    resume: str | None = None
 
 
 def run_exec(options: Options, request: Request, sandbox: Sandbox) -> int:
@@ -55,7 +56,7 @@ async def _run(options: Options, request: Request, sandbox: Sandbox) -> int:
     listener = _json_lines() if request.json else _Progress().show
     try:
         agent = Agent(
-            **arguments(loaded, options, model),
+            **arguments(loaded, options, model, request.resume),
             # There is nobody to ask: the policy says what that means.
             approval=options.approval or "never",
             output_schema=_schema(request.output_schema),

@@ -4,14 +4,15 @@ import asyncio
 import gc
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Final
 
 import cyclopts
 from cyclopts import Parameter
 
 from bascule import config
-from bascule.cli.agent_options import ApprovalPolicy, ConfigFile, SandboxMode
+from bascule.cli.agent_options import NOTHING_SAID, Options
 from bascule.config import ConfigError
 
 # What a command needs is loaded when it is called: an agent is there in a fraction of the time that a
@@ -148,60 +149,46 @@ _exec = cyclopts.App(
 app.command(_exec)
 
 Prompt = Annotated[str, Parameter(allow_leading_hyphen=True)]
-Images = Annotated[tuple[Path, ...], Parameter(name="--image", negative="")]
-Folders = Annotated[tuple[Path, ...], Parameter(name="--add-dir", negative="")]
-Json = Annotated[bool, Parameter(name="--json", negative="")]
 
 
-@_exec.default
-def exec_command(
-    prompt: Prompt,
-    *,
-    config_file: ConfigFile = None,
-    model: str | None = None,
-    base_url: str | None = None,
-    sandbox: SandboxMode | None = None,
-    approval: ApprovalPolicy | None = None,
-    network: bool | None = None,
-    add_dir: Folders = (),
-    cd: Path | None = None,
-    image: Images = (),
-    json_lines: Json = False,
-    output_schema: Path | None = None,
-    output_last_message: Path | None = None,
-) -> int:
-    """Have an agent do something, without asking anybody.
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """How the answer of `exec` is wanted.
 
     Parameters
     ----------
-    prompt
-        What it is to do; `-` reads it from standard input.
-    model
-        The model; by default the configured one, else the first that the endpoint lists.
-    base_url
-        An endpoint of the Responses API; by default the gateway on this machine.
-    sandbox
-        What commands may change: nothing, this folder, or everything.
-    approval
-        What needs somebody's yes. Nobody can be asked here, so all but `never` refuses more.
-    network
-        Whether commands in a sandbox may use the network.
-    add_dir
-        A further folder that they may write to.
-    cd
-        The folder to work in.
     image
         An image for the prompt.
-    json_lines
+    json
         Write everything that happens to standard output, a JSON object a line.
     output_schema
         A file with a JSON schema that the answer has to fit.
     output_last_message
         A file for the answer.
     """
-    return _run_exec(
-        locals(), prompt, image, json_lines, output_schema, output_last_message, resume=None
-    )
+
+    image: Annotated[tuple[Path, ...], Parameter(negative="")] = ()
+    json: Annotated[bool, Parameter(negative="")] = False
+    output_schema: Path | None = None
+    output_last_message: Path | None = None
+
+
+_ANY: Final = Answer()
+
+
+@_exec.default
+def exec_command(prompt: Prompt, *, options: Options = NOTHING_SAID, answer: Answer = _ANY) -> int:
+    """Have an agent do something, without asking anybody.
+
+    With another `--approval` than `never`, what would be asked about is refused.
+
+    Parameters
+    ----------
+    prompt
+        What it is to do; `-` reads it from standard input.
+    """
+    return _run_exec(prompt, options, answer, None)
 
 
 @_exec.command(name="resume")
@@ -209,20 +196,10 @@ def exec_resume(
     prompt: Prompt,
     *,
     session: str = "last",
-    config_file: ConfigFile = None,
-    model: str | None = None,
-    base_url: str | None = None,
-    sandbox: SandboxMode | None = None,
-    approval: ApprovalPolicy | None = None,
-    network: bool | None = None,
-    add_dir: Folders = (),
-    cd: Path | None = None,
-    image: Images = (),
-    json_lines: Json = False,
-    output_schema: Path | None = None,
-    output_last_message: Path | None = None,
+    options: Options = NOTHING_SAID,
+    answer: Answer = _ANY,
 ) -> int:
-    """Go on with an earlier session. The options are those of `exec`.
+    """Go on with an earlier session.
 
     Parameters
     ----------
@@ -231,24 +208,12 @@ def exec_resume(
     session
         Its id, or the beginning of it; by default the last one of this folder.
     """
-    return _run_exec(
-        locals(), prompt, image, json_lines, output_schema, output_last_message, resume=session
-    )
+    return _run_exec(prompt, options, answer, session)
 
 
 @app.command
 def chat(
-    prompt: str | None = None,
-    *,
-    config_file: ConfigFile = None,
-    model: str | None = None,
-    base_url: str | None = None,
-    sandbox: SandboxMode | None = None,
-    approval: ApprovalPolicy | None = None,
-    network: bool | None = None,
-    add_dir: Folders = (),
-    cd: Path | None = None,
-    resume: str | None = None,
+    prompt: str | None = None, *, resume: str | None = None, options: Options = NOTHING_SAID
 ) -> int:
     """Work with an agent in this folder.
 
@@ -256,29 +221,15 @@ def chat(
     ----------
     prompt
         What to begin with.
-    approval
-        What you are asked about: all that is not known to only read, what the model asks for, what the
-        sandbox stopped, or nothing.
     resume
         The id of an earlier session, or the beginning of it; `last` is the last one of this folder.
     """
-    given = locals()
-    from bascule.cli.agent_options import Options
     from bascule.cli.chat import run_chat
 
-    return run_chat(Options(**{name: given[name] for name in Options.__struct_fields__}), prompt)
+    return run_chat(options, prompt, resume)
 
 
-def _run_exec(
-    given: dict[str, Any],
-    prompt: str,
-    image: tuple[Path, ...],
-    json_lines: bool,
-    output_schema: Path | None,
-    output_last_message: Path | None,
-    resume: str | None,
-) -> int:
-    from bascule.cli.agent_options import Options
+def _run_exec(prompt: str, options: Options, answer: Answer, resume: str | None) -> int:
     from bascule.services.sandbox import Bubblewrap
 
     sandbox = Bubblewrap()
@@ -287,14 +238,13 @@ def _run_exec(
     from bascule.cli.exec import Request, run_exec
 
     gc.enable()
-    names = set(Options.__struct_fields__) - {"resume"}
-    options = Options(**{name: given[name] for name in names}, resume=resume)
     request = Request(
         prompt=prompt,
-        json=json_lines,
-        output_schema=output_schema,
-        output_file=output_last_message,
-        images=image,
+        json=answer.json,
+        output_schema=answer.output_schema,
+        output_file=answer.output_last_message,
+        images=answer.image,
+        resume=resume,
     )
     return run_exec(options, request, sandbox)
 

@@ -345,3 +345,74 @@ async def test_a_patch_through_a_link_is_judged_by_where_it_leads(tmp_path: Path
         )
         assert "A a" in inside["output"]
         assert (tmp_path / "outside" / "f").read_text() == "one\n"
+
+
+@pytest.mark.requirement("patch:changed_meanwhile")
+async def test_a_file_that_changes_while_somebody_thinks_is_left_alone(tmp_path: Path) -> None:
+    async def approver(question: Question) -> Reply:
+        (tmp_path / "work" / "a.txt").write_text("somebody else's\n")
+        return Reply("yes")
+
+    async with world(tmp_path, approval="untrusted", approver=approver) as it:
+        (it.folder / "a.txt").write_text("one\n")
+        [output] = await it.call(
+            custom("apply_patch", patch("*** Update File: a.txt", "-one", "+1"))
+        )
+        assert "'a.txt' was changed meanwhile: read it again" in output["output"]
+        assert (it.folder / "a.txt").read_text() == "somebody else's\n"
+        assert it.diff == ""
+
+
+async def test_a_patch_on_a_long_file_through_dispatch(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        lines = [f"line {n}" for n in range(100_000)]
+        (it.folder / "long.txt").write_text("\n".join(lines) + "\n")
+        body = [
+            part for n in range(100, 100_000, 200) for part in ("@@", f"-line {n}", f"+new {n}")
+        ]
+        [output] = await it.call(custom("apply_patch", patch("*** Update File: long.txt", *body)))
+        assert "M long.txt" in output["output"]
+        assert (it.folder / "long.txt").read_text().count("new ") == 500
+        assert it.diff.count("\n+new ") == 500
+
+
+@pytest.mark.requirement("approvals:stdin")
+async def test_what_is_typed_into_a_command_without_a_sandbox_is_asked_about(
+    tmp_path: Path,
+) -> None:
+    asked: list[Question] = []
+
+    async def approver(question: Question) -> Reply:
+        asked.append(question)
+        return Reply("no" if "rm" in question.action.shown else "yes")
+
+    async with world(
+        tmp_path, mode="workspace-write", approval="on-request", approver=approver
+    ) as it:
+        shell = {"tty": True, "yield_time_ms": 250}
+        await it.sh("cat", **shell, sandbox_permissions="require_escalated", justification="why")
+        await it.sh("cat", **shell)
+        for session in (1, 2):
+            for chars in ("echo hi\n", "rm -rf x\n", "\x03"):
+                await it.run("write_stdin", {"session_id": session, "chars": chars})
+        assert [question.action.shown for question in asked] == ["cat", "echo hi\n", "rm -rf x\n"]
+        assert asked[1].why == "It types this into command 1, which has no sandbox."
+
+
+async def test_a_prefix_that_is_not_the_commands_is_not_offered(tmp_path: Path) -> None:
+    asked: list[Question] = []
+
+    async def approver(question: Question) -> Reply:
+        asked.append(question)
+        return Reply("no")
+
+    def never(prefix: tuple[str, ...]) -> Rule:
+        raise AssertionError(prefix)
+
+    escalated = {"sandbox_permissions": "require_escalated", "prefix_rule": ["bash"]}
+    async with world(
+        tmp_path, mode="workspace-write", approval="on-request", approver=approver, remember=never
+    ) as it:
+        await it.sh("touch x", **escalated)
+        await it.sh("touch x > y", **{**escalated, "prefix_rule": ["touch"]})
+        assert [question.choices for question in asked] == [("yes", "session", "no", "abort")] * 2

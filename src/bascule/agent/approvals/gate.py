@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from bascule.agent.actions import Action, ChangeFiles, RunCommand
 from bascule.agent.approvals.ask import Approver, Choice, Question, Reply
 from bascule.agent.approvals.policy import ApprovalPolicy
-from bascule.agent.approvals.rules import Rule
+from bascule.agent.approvals.rules import Rule, Rules
+from bascule.agent.approvals.script import read
 from bascule.agent.calls import ToolCall
 from bascule.agent.events import Decided
 from bascule.agent.handler import ToolFault
@@ -119,7 +120,13 @@ def _keys(action: Action) -> set[object]:
     return {("server", action.server, action.tool)}
 
 
+def _fits(action: RunCommand) -> bool:
+    """Whether the beginning that the model would like to be allowed is that of its command."""
+    rule = Rule(prefix=action.prefix or (), decision="allow")
+    return Rules([rule]).rule_of(read(action.argv)) is not None
+
+
 def _choices(action: Action, *, can_remember: bool) -> tuple[Choice, ...]:
-    if isinstance(action, RunCommand) and action.prefix and can_remember:
+    if isinstance(action, RunCommand) and action.prefix and can_remember and _fits(action):
         return ("yes", "session", "always", "no", "abort")
     return ("yes", "session", "no", "abort")

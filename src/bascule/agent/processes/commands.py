@@ -26,6 +26,8 @@ class Running:
         self.process: Final = process
         self.cleaner: Final = Cleaner()
         self.began: Final = time.monotonic()
+        self.confined = True
+        """Whether it runs within the boundary of the session."""
         self.empty_polls = 0
         """How often in a row nothing was there."""
 

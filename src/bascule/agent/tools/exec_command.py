@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -31,6 +31,7 @@ from bascule.agent.running import (
     prepared,
     shell,
 )
+from bascule.agent.tools.escalation import PROPERTIES, Permissions
 
 Milliseconds = Annotated[float, Meta(ge=0)]
 Tokens = Annotated[float, Meta(ge=0)]
@@ -50,7 +51,7 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True):
     tty: bool = False
     yield_time_ms: Milliseconds = 10_000
     max_output_tokens: Tokens | None = None
-    sandbox_permissions: Literal["use_default", "require_escalated"] = "use_default"
+    sandbox_permissions: Permissions = "use_default"
     justification: str | None = None
     prefix_rule: tuple[str, ...] | None = None
 
@@ -90,15 +91,7 @@ class ExecCommand(LocalHandler):
                     "type": "number",
                     "description": "Tokens of output at most; the middle is left out of more.",
                 },
-                sandbox_permissions={
-                    "type": "string",
-                    "enum": ["use_default", "require_escalated"],
-                    "description": "`require_escalated` asks the user to run it without the sandbox.",
-                },
-                justification={
-                    **_STRING,
-                    "description": "With `require_escalated`: the question to the user, which says why.",
-                },
+                **PROPERTIES,
                 prefix_rule={
                     "type": "array",
                     "items": _STRING,
@@ -145,6 +138,7 @@ class ExecCommand(LocalHandler):
             running = await session.commands.start(started, streams, heard=heard(invocation))
         except (OSError, TooMany) as e:
             raise ToolFault(f"the command could not be started: {e}") from None
+        running.confined = invocation.boundary == session.boundary
         try:
             seconds = min(max(asked.yield_time_ms / 1000, SHORTEST), LONGEST)
             await running.process.wait(seconds)

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -23,6 +23,7 @@ from bascule.agent.handler import (
 from bascule.agent.processes.output import Cleaner, Printed, shown
 from bascule.agent.processes.process import Process, Streams, start
 from bascule.agent.running import action, folder, heard, intercepted, is_denial, is_patch, prepared
+from bascule.agent.tools.escalation import PROPERTIES, Permissions
 
 DEFAULT_SECONDS: Final = 60.0
 TIMED_OUT: Final = 124
@@ -33,7 +34,7 @@ class Arguments(msgspec.Struct):
     command: Annotated[list[str], Meta(min_length=1)]
     workdir: str | None = None
     timeout_ms: Annotated[float, Meta(gt=0)] | None = None
-    sandbox_permissions: Literal["use_default", "require_escalated"] = "use_default"
+    sandbox_permissions: Permissions = "use_default"
     justification: str | None = None
 
 
@@ -59,15 +60,7 @@ class Shell(LocalHandler):
                     "type": "number",
                     "description": "Milliseconds after which it is stopped; 60000 by default.",
                 },
-                sandbox_permissions={
-                    "type": "string",
-                    "enum": ["use_default", "require_escalated"],
-                    "description": "`require_escalated` asks the user to run it without the sandbox.",
-                },
-                justification={
-                    **string,
-                    "description": "The question to the user, which says why.",
-                },
+                **PROPERTIES,
             ),
         )
 

@@ -5,6 +5,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from bascule.agent.actions import Action, RunCommand
 from bascule.agent.calls import ToolKind, ToolName, ToolOutput
 from bascule.agent.handler import (
     LocalHandler,
@@ -22,6 +23,7 @@ from bascule.agent.tools.exec_command import LONGEST, SHORTEST, Milliseconds, To
 _POLL_SHORTEST: Final = 5.0
 _POLL_LONGEST: Final = 300.0
 _INTERRUPT: Final = "\x03"
+_CONTROLS: Final = "\x03\x04\r\n \t"
 _PATIENT: Final = 10
 """Polls in a row without anything, after which the model is told to wait longer."""
 
@@ -60,6 +62,22 @@ class WriteStdin(LocalHandler):
 
     def kind(self) -> ToolKind:
         return ToolKind.UNIFIED_EXEC
+
+    async def action(self, invocation: ToolInvocation) -> Action | None:
+        """What is typed into a shell is a command, too: of the boundary that the shell has."""
+        asked = arguments(invocation.payload, Arguments)
+        running = _found(invocation, asked.session_id)
+        if not asked.chars.strip(_CONTROLS) or not running.process.interactive:
+            return None
+        return RunCommand(
+            argv=("write_stdin", str(running.number), asked.chars),
+            cwd=invocation.session.boundary.workspace,
+            script=asked.chars,
+            escalated=not running.confined,
+            justification=f"It types this into command {running.number}, which has no sandbox."
+            if not running.confined
+            else None,
+        )
 
     async def handle(self, invocation: ToolInvocation) -> ToolOutput:
         asked = arguments(invocation.payload, Arguments)
