@@ -96,6 +96,8 @@ class _Run:
         output = await handler.handle(invocation)
         if output.denied and action is not None:
             wider = await self._gate.wider(action, self._call, self._turn)
+            telemetry = self._turn.session.telemetry
+            telemetry.sandbox_stopped(self._turn, self._call, again=wider is not None)
             if wider is not None:
                 invocation.boundary = wider
                 output = await handler.handle(invocation)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _log = Logger("bascule.agent")
 
-NAME_LIMIT: Final = 128
+NAME_LIMIT: Final = 64
 _DECLARED: Final = FunctionHandler()
 """Stands for the declared type: nothing of a local tool's calls is parsed or restored here."""
 
@@ -28,7 +28,15 @@ _DECLARED: Final = FunctionHandler()
 class LocalRegistry(ToolRegistry):
     """Looks tools up by both parts of their names, declares them, and runs what is called."""
 
-    def __init__(self, handlers: Sequence[LocalHandler], executor: "LocalExecutor") -> None:
+    def __init__(
+        self,
+        handlers: Sequence[LocalHandler],
+        executor: "LocalExecutor",
+        *,
+        namespaces: bool = True,
+    ) -> None:
+        """Without `namespaces` each tool is declared by its one wire name."""
+        self._namespaces = namespaces
         ledger = Ledger(NAME_LIMIT)
         self.handlers: Final = {handler.name: handler for handler in handlers}
         identities = {name: Identity(*name, "local") for name in self.handlers}
@@ -62,6 +70,8 @@ class LocalRegistry(ToolRegistry):
                 continue
             if space is None:
                 yield spec
+            elif not self._namespaces:
+                yield ToolSpec({**spec.declaration, "name": self._wires[handler.name]})
             elif space not in seen:
                 seen.add(space)
                 yield in_namespace(space, [h for h in shown if h.name.namespace == space])
@@ -104,8 +114,8 @@ class ToolRegistryBuilder:
     def handlers(self) -> list[LocalHandler]:
         return list(self._handlers.values())
 
-    def build(self, executor: "LocalExecutor") -> LocalRegistry:
-        return LocalRegistry(self.handlers, executor)
+    def build(self, executor: "LocalExecutor", *, namespaces: bool = True) -> LocalRegistry:
+        return LocalRegistry(self.handlers, executor, namespaces=namespaces)
 
 
 def in_namespace(space: str, handlers: Sequence[LocalHandler]) -> ToolSpec:

@@ -129,7 +129,8 @@ class Session:
 
     async def _declare(self) -> None:
         builder = await build_specs(self.settings.tools, self, self._own)
-        self._registry = builder.build(LocalExecutor(self.gate))
+        namespaces = self.settings.tools.namespaces
+        self._registry = builder.build(LocalExecutor(self.gate), namespaces=namespaces)
         specs = [spec.declaration for spec in self._registry.iter_specs()]
         self._tools = json.encode(specs)
         self.telemetry.tools_registered(self._registry)

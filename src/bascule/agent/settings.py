@@ -23,6 +23,9 @@ class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     view_image: bool = True
     web_search: bool = False
     """Declares the server's own search; nothing is run here."""
+    namespaces: bool = True
+    """Whether the endpoint knows namespaces and searches for tools; else each tool of a server is a
+    function under one name, and all are offered at once."""
     defer_above: int = 40
     """Tools of MCP servers that are offered at once; if there are more, the model has to search."""
     max_output_tokens: int = 10_000

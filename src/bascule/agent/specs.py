@@ -84,7 +84,7 @@ def _add_servers(
     from bascule.agent.tools.mcp import McpTools
     from bascule.agent.tools.mcp_resources import ListMcpResources, ReadMcpResource
 
-    many = sum(len(one.tools) for one in found) > config.defer_above
+    many = config.namespaces and sum(len(one.tools) for one in found) > config.defer_above
     exposure = Exposure.DEFERRED if many else Exposure.DIRECT
     taken: set[ToolName] = set()
     for one in found:

@@ -151,12 +151,17 @@ class Telemetry:
             "output_truncated": "tokens truncated…" in output,
             "conversation_id": turn.session.id,
             "originator": ORIGINATOR,
+            "version": _version(),
             "model": turn.session.settings.model,
         }
         if self._detail.content:
             told["arguments"] = self._detail.shown(text_of(call.payload))
             told["output"] = self._detail.shown(output)
         self._event(turn, "tool_result", **told)
+
+    def sandbox_stopped(self, turn: "TurnContext", call: ToolCall, *, again: bool) -> None:
+        """`again`: whether it runs once more, without the sandbox."""
+        self._event(turn, "sandbox_outcome", **self._of(call), outcome="denied", again=again)
 
     def turn_ended(self, turn: "TurnContext") -> None:
         if self._meters is not None:
@@ -198,3 +203,9 @@ class Telemetry:
     def _event(self, turn: "TurnContext", name: str, **told: Any) -> None:
         if turn.observed is not None and turn.observed.span is not None:
             turn.observed.span.event(f"bascule.{name}", told)
+
+
+def _version() -> str:
+    from bascule import __version__
+
+    return __version__

@@ -170,6 +170,23 @@ async def test_many_tools_are_searched_for(tmp_path: Path) -> None:
         assert "note " in await call(it, "do_nothing_47", {"title": "x"}, "mcp__notes")
 
 
+@pytest.mark.requirement("agent:mcp:flat")
+async def test_an_endpoint_without_namespaces_is_told_of_functions(tmp_path: Path) -> None:
+    tools = {"namespaces": False, "defer_above": 2}
+    async with world(tmp_path, servers=[many(4)], tools=tools) as it:
+        own = [name for name in names(it) if name.startswith("mcp__")]
+        assert own == [
+            "mcp__notes__read_note",
+            *(f"mcp__notes__do_nothing_{n}" for n in range(1, 4)),
+        ]
+        assert "tool_search" not in names(it)
+        assert {s.declaration["type"] for s in it.session.registry.iter_specs()} == {
+            "function",
+            "custom",
+        }
+        assert "note ad" in await it.run("mcp__notes__read_note", {"title": "da"})
+
+
 async def test_names_that_are_not_legal_are_made_so(tmp_path: Path) -> None:
     tools = [tool("get.user"), tool("get-user"), tool("\u00fcber")]
     async with scripted(Scripted(*tools)) as server:
