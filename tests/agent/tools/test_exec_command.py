@@ -80,6 +80,22 @@ async def test_one_with_a_terminal_is_written_to(tmp_path: Path) -> None:
         assert third["code"] == "130"
 
 
+async def test_a_terminal_in_a_sandbox(tmp_path: Path) -> None:
+    async with world(tmp_path, mode="workspace-write") as it:
+        script = "test -t 1 && echo terminal; read x; echo got $x > made; cat"
+        first = parts(await it.sh(script, tty=True, yield_time_ms=600))
+        assert first["body"] == "terminal\n"
+        session = int(first["session"] or 0)
+        await it.run("write_stdin", {"session_id": session, "chars": "hello\n"})
+        assert (it.folder / "made").read_text() == "got hello\n"
+        ended = parts(
+            await it.run(
+                "write_stdin", {"session_id": session, "chars": "\x03", "yield_time_ms": 5000}
+            )
+        )
+        assert ended["code"] == "130"
+
+
 @pytest.mark.requirement("exec:closed_stdin")
 async def test_one_without_a_terminal_cannot_be_written_to_but_interrupted(tmp_path: Path) -> None:
     async with world(tmp_path) as it:

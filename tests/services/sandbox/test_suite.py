@@ -313,6 +313,19 @@ with multiprocessing.get_context("fork").Pool(2) as pool: print(pool.map(abs, [-
     assert machine.python(script).stdout == "thread\nchild\n[1, 2]\n"
 
 
+def test_names_can_be_looked_up_where_the_network_is_on(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = machine.folder / "resolv.conf"
+    link.symlink_to("/run/resolve/stub.conf")
+    monkeypatch.setattr("bascule.services.sandbox.bubblewrap.RESOLVER", link)
+    command = Command(argv=["true"], cwd=machine.workspace, env=machine.env)
+    for network in (False, True):
+        prepared = machine.sandbox.prepare(command, machine.boundary("read-only", network=network))
+        prepared.release()
+        assert ("/run/resolve/stub.conf" in prepared.argv) == network
+
+
 # --- where there is none
 
 

@@ -20,6 +20,8 @@ from bascule.services.sandbox.port import (
 
 _TRY_SECONDS: Final = 10.0
 _RUN: Final = Path("/run")
+RESOLVER: Final = Path("/etc/resolv.conf")
+"""Says who knows the addresses of names; it may lead to a file below `/run`."""
 _POINTERS: Final = frozenset(
     {
         "DBUS_SESSION_BUS_ADDRESS",
@@ -110,8 +112,13 @@ def _files(boundary: Boundary) -> Iterator[str]:
     everything = writable[:1] == (Path("/"),)
     yield from ("--bind" if everything else "--ro-bind", "/", "/")
     yield from ("--dev", "/dev", "--proc", "/proc", "--tmpfs", str(_RUN))
-    for socket in () if boundary.network else _sockets(boundary):
-        yield from ("--ro-bind", "/dev/null", socket)
+    if boundary.network:
+        resolver = os.path.realpath(RESOLVER)
+        if Path(resolver).is_relative_to(_RUN):
+            yield from ("--ro-bind-try", resolver, resolver)
+    else:
+        for socket in _sockets(boundary):
+            yield from ("--ro-bind", "/dev/null", socket)
     if boundary.temp != TEMP:
         yield from ("--bind", str(boundary.temp), str(TEMP))
     for folder in boundary.folders:
