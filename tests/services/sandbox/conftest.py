@@ -11,6 +11,9 @@ import pytest
 
 from bascule.services.sandbox import Boundary, Bubblewrap, Command, Mode, Sandbox
 
+PYTHON = os.path.realpath(sys.executable)
+"""The interpreter itself: what is below /tmp, such as a virtual environment there, is not to be seen."""
+
 ADAPTERS: list[Callable[[], Sandbox]] = [Bubblewrap]
 
 
@@ -70,7 +73,7 @@ class Machine:
     def python(
         self, script: str, mode: Mode = "workspace-write", *, network: bool = False
     ) -> "subprocess.CompletedProcess[str]":
-        return self.run(sys.executable, "-c", script, mode=mode, network=network)
+        return self.run(PYTHON, "-c", script, mode=mode, network=network)
 
 
 @pytest.fixture(params=ADAPTERS, ids=lambda adapter: adapter.__name__)
