@@ -3,7 +3,9 @@
 import asyncio
 import os
 import shlex
+import shutil
 import subprocess
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -51,10 +53,11 @@ class Terminal:
 
 @asynccontextmanager
 async def terminal(
-    folder: Path, command: Sequence[str], *, cwd: Path, env: dict[str, str]
+    command: Sequence[str], *, cwd: Path, env: dict[str, str]
 ) -> AsyncGenerator[Terminal]:
     """The command, in a window of 100 columns; `[ended N]` is shown at its end."""
-    it = Terminal(folder / "tmux.sock")
+    folder = tempfile.mkdtemp(prefix="bascule-tmux-")  # a socket's path has to be short
+    it = Terminal(Path(folder) / "socket")
     given = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
     # The shell around it stays when Ctrl-C is typed.
     script = f"trap : INT; env -i TERM=$TERM {given} {shlex.join(command)}; echo [ended $?]; exec sleep 1000"
@@ -80,3 +83,4 @@ async def terminal(
         yield it
     finally:
         it.tmux("kill-server")
+        shutil.rmtree(folder, ignore_errors=True)

@@ -34,7 +34,7 @@ async def chatting(
             "m",
         ]
         variables = environment(home, LANG="C.UTF-8", **env)
-        async with terminal(home, [*command, *args], cwd=work, env=variables) as it:
+        async with terminal([*command, *args], cwd=work, env=variables) as it:
             yield it, model
 
 
