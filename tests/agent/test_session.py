@@ -312,3 +312,18 @@ def test_sessions_are_found(tmp_path: Path) -> None:
     (tmp_path / "sessions" / "ses_9.jsonl").write_text("{}\nnonsense\n")
     with pytest.raises(ValueError, match="line 1"):
         rollout.read(tmp_path / "sessions" / "ses_9.jsonl")
+
+
+async def test_interrupting_at_the_very_end_hurts_nobody(tmp_path: Path) -> None:
+    async with world(tmp_path, scripted([said("one")], [said("two")])) as it:
+
+        def listener(event: object) -> None:
+            it.events.append(event)  # type: ignore[arg-type]
+            if isinstance(event, MessageDone) and event.text == "one":
+                it.session.interrupt()
+
+        it.session._listener = listener
+        first = await it.session.turn("go")
+        assert first.status in ("completed", "interrupted")
+        await asyncio.sleep(0)
+        assert (await it.session.turn("again")).status == "completed"

@@ -82,8 +82,7 @@ class Session:
             self.id = about.id
         self.history: Final = History(items)
         self._rollout: Final = rollout.Rollout(resumed or rollout.path_of(settings.home, self.id))
-        self._turn: asyncio.Task[Any] | None = None
-        self._interrupted = False
+        self._turn: asyncio.Task[None] | None = None
 
     @property
     def registry(self) -> LocalRegistry:
@@ -188,27 +187,26 @@ class Session:
         self.emit(TurnStarted(turn.id, prompt))
         self.telemetry.user_prompt(turn, prompt)
         self.add(message("user", prompt, images))
-        task = self._turn = asyncio.current_task()
+        # A task of its own: what interrupts it cancels nobody who waits for it.
+        rounds = self._turn = asyncio.create_task(self._rounds(turn))
         try:
-            await self._rounds(turn)
-        except ModelFault as e:
-            turn.end("failed", str(e))
+            await asyncio.wait([rounds])
         except asyncio.CancelledError:
-            turn.end("interrupted", "interrupted by the user")
-            if not self._interrupted:
-                raise
-            if task is not None:
-                task.uncancel()
+            rounds.cancel()
+            await asyncio.wait([rounds])
+            raise
         finally:
-            self._turn, self._interrupted = None, False
-            self._finish(turn)
+            self._turn = None
+            try:
+                _settle(turn, rounds)
+            finally:
+                self._finish(turn)
         return turn
 
     def interrupt(self) -> bool:
         """Stop the turn that runs; whether there was one."""
         if self._turn is None or self._turn.done():
             return False
-        self._interrupted = True
         self._turn.cancel()
         return True
 
@@ -266,12 +264,26 @@ class Session:
 
     async def aclose(self) -> None:
         """End what still runs."""
-        self.interrupt()
+        if self._turn is not None and self.interrupt():
+            await asyncio.wait([self._turn])
         await self.commands.aclose()
         if self.servers is not None:
             await self.servers.aclose()
         self._rollout.close()
         self.telemetry.close()
+
+
+def _settle(turn: TurnContext, rounds: "asyncio.Task[None]") -> None:
+    """What became of a turn. Raises what nobody has foreseen."""
+    if rounds.cancelled():
+        turn.end("interrupted", "interrupted by the user")
+        return
+    fault = rounds.exception()
+    if isinstance(fault, ModelFault):
+        turn.end("failed", str(fault))
+    elif fault is not None:
+        turn.end("failed", f"{type(fault).__name__}")
+        raise fault
 
 
 class Round:

@@ -250,11 +250,13 @@ async def test_stopping_the_turn(tmp_path: Path) -> None:
     async def approver(question: Question) -> Reply:
         return Reply("abort")
 
-    script = scripted([function("exec_command", {"cmd": "touch x"})], [said("never")])
+    calls = [function("exec_command", {"cmd": cmd}, cmd) for cmd in ("touch x", "sleep 60; cat x")]
+    script = scripted(calls, [said("never")])
     async with world(tmp_path, script, approval="untrusted", approver=approver) as it:
         turn = await it.session.turn("go")
-        assert (turn.status, turn.rounds) == ("interrupted", 1)
+        assert (turn.status, turn.error, turn.rounds) == ("interrupted", "stopped by the user", 1)
         assert not (it.folder / "x").exists()
+        assert it.session.history.orphans() == []
 
 
 # --- rules

@@ -89,6 +89,7 @@ class Gate:
         if reply.choice in ("no", "abort"):
             if reply.choice == "abort":
                 turn.end("interrupted", "stopped by the user")
+                turn.session.interrupt()
             raise ToolFault(Answer(approved=False, reason=reply.reason).refusal())
         if reply.choice == "session":
             self._approved |= _keys(action)
