@@ -124,7 +124,7 @@ async def test_a_patch_that_was_cut_off_is_undone_when_the_next_one_begins(tmp_p
     (tmp_path / "a.txt").unlink()
     path = tmp_path / "a.txt"
     (folder / "1.journal").write_text(
-        f'{{"steps":[{{"path":"{path}","old":"{tmp_path}/.bascule-1.old","new":null}}]}}'
+        f'{{"steps":[{{"path":"{path}","old":".bascule-1.old","new":null}}]}}'
     )
     events: list[Event] = []
     async with Agent("m", cwd=tmp_path, home=tmp_path / "home", listener=events.append):

@@ -10,17 +10,24 @@ from bascule.agent.turn_diff import file_diff
 
 
 class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """A command is run. `argv` is what it comes to, with its shell; `script` is what that shell reads."""
+    """A command is run. `argv` is what it comes to, with its shell; `script` is what that shell reads.
+    `each` are the commands that are run one after the other, where there are several."""
 
     argv: tuple[str, ...]
     cwd: Path
     script: str | None = None
+    each: tuple[tuple[str, ...], ...] = ()
     escalated: bool = False
     """Whether the model asks to run it without the sandbox."""
     justification: str | None = None
     """The model's reason, as a question to the user."""
     prefix: tuple[str, ...] | None = None
     """The beginning of commands that the model would like to be allowed for good."""
+
+    @property
+    def judged(self) -> tuple[tuple[str, ...], ...]:
+        """What is run, command by command: what several of them say as one text is another thing."""
+        return self.each or (self.argv,)
 
     @property
     def shown(self) -> str:

@@ -1,6 +1,5 @@
 """The model, behind any endpoint of the Responses API."""
 
-import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Mapping
@@ -117,10 +116,6 @@ def pause_before(attempt: int, fault: ModelFault) -> float:
     if fault.pause is not None:
         return min(fault.pause, _LONGEST_PAUSE)
     return min(0.2 * 2**attempt, _LONGEST_PAUSE) * random.uniform(0.75, 1.25)  # noqa: S311
-
-
-async def sleep(seconds: float) -> None:
-    await asyncio.sleep(seconds)
 
 
 def _read(payload: bytes) -> ModelEvent:

@@ -76,10 +76,6 @@ class LocalRegistry(ToolRegistry):
                 seen.add(space)
                 yield in_namespace(space, [h for h in shown if h.name.namespace == space])
 
-    def deferred(self) -> list[LocalHandler]:
-        """What only a search finds."""
-        return [h for h in self.handlers.values() if h.exposure is Exposure.DEFERRED]
-
     def dispatch(self, call: ToolCall, turn: "TurnContext") -> asyncio.Future[bytes]:
         """Run a call, as far as others permit at once; gives the input item that answers it. There is
         one for each call, whatever becomes of it. Calls are held to the order of being dispatched."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from asyncio import sleep
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,10 +23,11 @@ from bascule.agent.events import (
 from bascule.agent.executor import LocalExecutor
 from bascule.agent.handler import LocalHandler
 from bascule.agent.history import History, message
-from bascule.agent.model import ModelClient, ModelFault, pause_before, sleep
+from bascule.agent.model import ModelClient, ModelFault, pause_before
 from bascule.agent.patch.apply import Applier, journals_of
 from bascule.agent.processes.commands import Commands
 from bascule.agent.prompt import INSTRUCTIONS, permissions, surroundings
+from bascule.agent.reading import Reading
 from bascule.agent.registry import LocalRegistry
 from bascule.agent.router import ToolRouter
 from bascule.agent.settings import Settings
@@ -290,8 +292,6 @@ class Round:
     """One request and its answer. Calls start while the model still writes."""
 
     def __init__(self, turn: TurnContext, router: ToolRouter) -> None:
-        from bascule.agent.reading import Reading
-
         self._turn = turn
         self._session = turn.session
         self._reading = Reading(turn, self._item)

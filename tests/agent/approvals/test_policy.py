@@ -418,3 +418,66 @@ async def test_a_prefix_that_is_not_the_commands_is_not_offered(tmp_path: Path) 
         await it.sh("touch x", **escalated)
         await it.sh("touch x > y", **{**escalated, "prefix_rule": ["touch"]})
         assert [question.choices for question in asked] == [("yes", "session", "no", "abort")] * 2
+
+
+SPLIT = {
+    "quotes": ["echo '", "touch made", "'"],
+    "a heredoc": ["cat <<EOF", "touch made", "EOF"],
+    "a comment": ["ls #", "touch made"],
+    "a line that goes on": ["echo \\", "touch made"],
+}
+
+
+@pytest.mark.parametrize("commands", SPLIT.values(), ids=SPLIT.keys())
+@pytest.mark.requirement("approvals:each")
+async def test_several_commands_are_judged_one_by_one(tmp_path: Path, commands: list[str]) -> None:
+    call = {"type": "shell_call", "call_id": "call_1", "action": {"commands": commands}}
+    asked: list[Question] = []
+
+    async def approver(question: Question) -> Reply:
+        asked.append(question)
+        return Reply("no")
+
+    tools = {"shell": "hosted"}
+    async with world(tmp_path, approval="untrusted", approver=approver, tools=tools) as it:
+        await it.call(call)
+        assert len(asked) == 1
+        assert not (it.folder / "made").exists()
+    forbidden = Rules([Rule(prefix=("touch",), decision="forbid", reason="Never.")])
+    async with world(tmp_path, approval="never", rules=forbidden, tools=tools) as it:
+        [output] = await it.call(call)
+        assert output["output"][0]["stderr"] == "Never."
+        assert not (it.folder / "made").exists()
+
+
+@pytest.mark.requirement("approvals:shell")
+async def test_a_program_that_is_named_like_a_shell_is_not_trusted(tmp_path: Path) -> None:
+    async with world(tmp_path, approval="untrusted") as it:
+        program = it.folder / "bash"
+        program.write_text("#!/bin/sh\ntouch made\n")
+        program.chmod(0o755)
+        for shell in ("./bash", str(program)):
+            said = await it.sh("ls", shell=shell)
+            assert said == "This needs the user's approval, and nobody is there to be asked."
+        assert not (it.folder / "made").exists()
+        assert "exited with code 0" in await it.sh("ls", shell="/bin/bash")
+
+
+@pytest.mark.requirement("approvals:retry")
+async def test_a_yes_to_the_sandbox_is_none_to_doing_without(
+    tmp_path: Path, elsewhere: Path
+) -> None:
+    asked: list[Question] = []
+
+    async def approver(question: Question) -> Reply:
+        asked.append(question)
+        return Reply("no" if question.retry else "session")
+
+    rules = Rules([Rule(prefix=("touch",), decision="prompt")])
+    async with world(
+        tmp_path, mode="workspace-write", approval="on-failure", approver=approver, rules=rules
+    ) as it:
+        for _ in range(2):
+            await it.sh(f"touch {elsewhere}/made")
+        assert [question.retry for question in asked] == [False, True, True]
+        assert not (elsewhere / "made").exists()

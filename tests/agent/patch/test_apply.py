@@ -125,19 +125,54 @@ def test_a_disk_that_is_full_changes_nothing(folder: Path, monkeypatch: pytest.M
     before = contents(folder)
     calls = 0
 
-    def replace(source: str, target: str, real: Callable[[str, str], None] = os.replace) -> None:
+    def replace(
+        source: str, target: str, real: Callable[..., None] = os.replace, **folders: int
+    ) -> None:
         nonlocal calls
-        if not str(source).endswith(".part"):
+        if folders:  # not of the journal
             calls += 1
             if calls == 2:
                 raise OSError(28, "No space left on device")
-        real(source, target)
+        real(source, target, **folders)
 
     monkeypatch.setattr(module.os, "replace", replace)
     with pytest.raises(PatchFailed, match=r"No space left on device\. Nothing was changed"):
         run(folder, FOUR)
     assert contents(folder) == before
     assert not (folder / "new").exists()
+
+
+LINKED = {
+    "a new file": ["*** Add File: sub/x.txt", "+x"],
+    "an update": ["*** Update File: sub/f.txt", "-one", "+1"],
+    "a deletion": ["*** Delete File: sub/f.txt"],
+    "a move": ["*** Update File: a.py", "*** Move to: sub/x.txt", "@@", "-one", "+1"],
+    "a new folder": ["*** Add File: sub/deep/x.txt", "+x"],
+    "the file itself": ["*** Update File: own.txt", "-one", "+1"],
+}
+
+
+@pytest.mark.parametrize("lines", LINKED.values(), ids=LINKED.keys())
+@pytest.mark.requirement("patch:links")
+def test_a_link_that_takes_a_place_afterwards_leads_nowhere(folder: Path, lines: list[str]) -> None:
+    outside = folder.parent / "outside"
+    for place in (folder / "sub", outside):
+        place.mkdir()
+        (place / "f.txt").write_text("one\n")
+    (folder / "own.txt").write_text("one\n")
+    before = contents(outside)
+
+    def between() -> None:
+        (folder / "sub" / "f.txt").unlink()
+        (folder / "sub").rmdir()
+        (folder / "sub").symlink_to(outside)
+        (folder / "own.txt").unlink()
+        (folder / "own.txt").symlink_to(outside / "f.txt")
+
+    with pytest.raises(PatchFailed, match="cannot be re"):
+        run(folder, patch(*lines), between)
+    assert contents(outside) == before
+    assert (folder / "a.py").read_text() == "one\ntwo\nthree\n"
 
 
 @pytest.mark.requirement("patch:crash")
@@ -183,7 +218,7 @@ def _crashing(folder: Path, at: int) -> bool:
 
             return call
 
-        for name in ("replace", "link", "unlink", "mkdir", "chmod", "chown", "open", "fsync"):
+        for name in ("replace", "link", "unlink", "mkdir", "fchmod", "fchown", "open", "fsync"):
             setattr(os, name, counted(getattr(os, name)))
         try:
             run(folder, FOUR)

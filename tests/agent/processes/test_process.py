@@ -159,8 +159,7 @@ async def test_processes_are_found_by_their_mark() -> None:
             await asyncio.sleep(0.01)
     mark = bytes(process.printing._head).decode().strip()
     assert len(marked(mark)) == 2
-    process.kill()
-    assert await process.wait(10)
+    await process.stop()
     assert marked(mark) == []
 
 

@@ -91,6 +91,8 @@ async def test_a_server_over_http(tmp_path: Path) -> None:
         section = McpServerSection(label="papers", url=url)
         async with world(tmp_path, servers=[section]) as it:
             assert "mcp__papers" in names(it)
+            said = await call(it, "insert_paper", {"title": "On bridges"}, "mcp__papers")
+            assert "On bridges" in said
 
 
 @pytest.mark.requirement("agent:mcp:approvals")

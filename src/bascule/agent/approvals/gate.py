@@ -8,7 +8,7 @@ from bascule.agent.actions import Action, ChangeFiles, RunCommand
 from bascule.agent.approvals.ask import Approver, Choice, Question, Reply
 from bascule.agent.approvals.policy import ApprovalPolicy
 from bascule.agent.approvals.rules import Rule, Rules
-from bascule.agent.approvals.script import read
+from bascule.agent.approvals.script import read_all
 from bascule.agent.calls import ToolCall
 from bascule.agent.events import Decided
 from bascule.agent.handler import ToolFault
@@ -46,7 +46,7 @@ class Gate:
         if isinstance(verdict, Forbid):
             self._decided(turn, call, "denied", "config")
             raise ToolFault(verdict.reason)
-        if isinstance(verdict, Ask) and not self._was_approved(action):
+        if isinstance(verdict, Ask) and not self._was_approved(action, retry=False):
             await self._ask(action, call, turn, verdict.why or "", retry=False)
         else:
             self._decided(turn, call, "approved", "config")
@@ -78,13 +78,13 @@ class Gate:
             retry=retry,
         )
         async with self._one_at_a_time:
-            if self._was_approved(action):
+            if self._was_approved(action, retry=retry):
                 return  # said while this one waited
             reply = await self._approver(question)
         self._decided(turn, call, reply.choice, "user")
-        self._take(action, reply, turn)
+        self._take(action, reply, turn, retry=retry)
 
-    def _take(self, action: Action, reply: Reply, turn: "TurnContext") -> None:
+    def _take(self, action: Action, reply: Reply, turn: "TurnContext", *, retry: bool) -> None:
         """Raises ToolFault for a no."""
         if reply.choice in ("no", "abort"):
             if reply.choice == "abort":
@@ -92,17 +92,17 @@ class Gate:
                 turn.session.interrupt()
             raise ToolFault(Answer(approved=False, reason=reply.reason).refusal())
         if reply.choice == "session":
-            self._approved |= _keys(action)
+            self._approved |= _keys(action, retry=retry)
         elif reply.choice == "always" and isinstance(action, RunCommand) and action.prefix:
-            self._approved |= _keys(action)
+            self._approved |= _keys(action, retry=retry)
             if self._remember is not None:
                 try:
                     self.policy.rules.add(self._remember(action.prefix))
                 except OSError as e:
                     _log.warning("a rule could not be written down", error=e.strerror)
 
-    def _was_approved(self, action: Action) -> bool:
-        keys = _keys(action)
+    def _was_approved(self, action: Action, *, retry: bool) -> bool:
+        keys = _keys(action, retry=retry)
         return bool(keys) and keys <= self._approved
 
     def _decided(self, turn: "TurnContext", call: ToolCall, decision: str, source: str) -> None:
@@ -112,10 +112,10 @@ class Gate:
             turn.emit(Decided(call.call_id, str(call.name), decision, said))
 
 
-def _keys(action: Action) -> set[object]:
-    """What an approval for the session covers."""
+def _keys(action: Action, *, retry: bool) -> set[object]:
+    """What an approval for the session covers: a command in its sandbox, or tried again without it."""
     if isinstance(action, RunCommand):
-        return {("command", action.argv, action.cwd, action.escalated)}
+        return {("command", action.judged, action.cwd, action.escalated, retry)}
     if isinstance(action, ChangeFiles):
         return {("file", path) for path in action.paths}
     return {("server", action.server, action.tool)}
@@ -124,7 +124,7 @@ def _keys(action: Action) -> set[object]:
 def _fits(action: RunCommand) -> bool:
     """Whether the beginning that the model would like to be allowed is that of its command."""
     rule = Rule(prefix=action.prefix or (), decision="allow")
-    return Rules([rule]).rule_of(read(action.argv)) is not None
+    return Rules([rule]).rule_of(read_all(action.judged)) is not None
 
 
 def _choices(action: Action, *, can_remember: bool) -> tuple[Choice, ...]:

@@ -8,8 +8,8 @@ import msgspec
 
 from bascule.agent.actions import Action, CallServer, ChangeFiles, RunCommand
 from bascule.agent.approvals.rules import Rules
-from bascule.agent.approvals.safe import is_safe
-from bascule.agent.approvals.script import read
+from bascule.agent.approvals.safe import is_safe_script
+from bascule.agent.approvals.script import read_all
 from bascule.services.sandbox import Boundary
 from bascule.toolkit.approval import ALLOW, Ask, Forbid, Verdict
 
@@ -71,7 +71,8 @@ class ApprovalPolicy(msgspec.Struct, kw_only=True):
         return self.boundary.mode != "danger-full-access" and self.sandboxed
 
     def _command(self, action: RunCommand) -> Verdict:
-        rule = self.rules.rule_of(read(action.argv))
+        script = read_all(action.judged)
+        rule = self.rules.rule_of(script)
         if rule is not None and rule.decision == "forbid":
             return Forbid(rule.reason or "This command is forbidden by the user's rules.")
         if rule is not None and rule.decision == "prompt":
@@ -79,13 +80,15 @@ class ApprovalPolicy(msgspec.Struct, kw_only=True):
         if rule is not None:
             return ALLOW
         if self.boundary.mode == "danger-full-access":
-            untrusted = self.approval == "untrusted" and not is_safe(action.argv)
+            untrusted = self.approval == "untrusted" and not is_safe_script(script)
             return Ask("It may change something.") if untrusted else ALLOW
         if not self.sandboxed:
-            return ALLOW if is_safe(action.argv) else self._ask("There is no sandbox to run it in.")
+            return (
+                ALLOW if is_safe_script(script) else self._ask("There is no sandbox to run it in.")
+            )
         if action.escalated:
             return self._ask(action.justification or "It is to run outside of the sandbox.", NEVER)
-        if self.approval == "untrusted" and not is_safe(action.argv):
+        if self.approval == "untrusted" and not is_safe_script(script):
             return Ask("It may change something.")
         return ALLOW
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from bascule.agent.approvals.script import read
+from bascule.agent.approvals.script import Script, read
 
 Words = Sequence[str]
 
@@ -48,7 +48,11 @@ _SED: Final = re.compile(r"\d+(,\d+)?p")
 def is_safe(argv: Words) -> bool:
     """Whether a command, or each command of a shell's plain script, is known to change nothing and to
     start nothing of the workspace's own."""
-    script = read(argv)
+    return is_safe_script(read(argv))
+
+
+def is_safe_script(script: Script) -> bool:
+    """The same of a script that is read already."""
     return script.plain and all(_is_safe(words) for words in script.commands)
 
 

@@ -17,6 +17,7 @@ _PLAIN: Final = frozenset(
 )
 """Nodes of a script that does no more than run commands whose words are all written out."""
 _SIGNS: Final = frozenset({"&&", "||", ";", "|", "\n", '"', "'"})
+_SYSTEM: Final = frozenset({"/bin", "/usr/bin", "/usr/local/bin"})
 _WRAPPERS: Final = frozenset(
     {
         "command",
@@ -50,7 +51,22 @@ def read(argv: Sequence[str]) -> Script:
     script = script_of(argv)
     if script is None:
         return Script(tuple(tuple(words) for words in _with_wrapped(list(argv))), plain=True)
-    return _read(script)
+    known = _read(script)
+    return known if _is_the_systems(argv[0]) else Script(known.commands, plain=False)
+
+
+def _is_the_systems(program: str) -> bool:
+    """Whether a shell is not just something of this name: a workspace may hold anything."""
+    return "/" not in program or program.rpartition("/")[0] in _SYSTEM
+
+
+def read_all(argvs: Sequence[Sequence[str]]) -> Script:
+    """Of several commands, each read by itself."""
+    scripts = [read(argv) for argv in argvs]
+    return Script(
+        tuple(words for script in scripts for words in script.commands),
+        plain=all(script.plain for script in scripts),
+    )
 
 
 def script_of(argv: Sequence[str]) -> str | None:

@@ -1,8 +1,12 @@
+# ruff: noqa: PTH -- pathlib cannot work from an open folder
 """Writing a planned patch: all of it or nothing, also when the machine stops in between.
 
 New contents are written beside the files first. Then a journal says what is about to happen, the old
 files get a second name, and the new ones take their places one by one. What fails on the way is undone
 at once; what is cut off is undone by whoever looks at the journal next (`recover`).
+
+Folders are opened from the root on, and none of them may be a link: whoever judged the patch has seen
+where it goes, and a link that takes a folder's place afterwards leads nowhere.
 """
 
 import contextlib
@@ -12,7 +16,8 @@ import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 import msgspec
 
@@ -23,7 +28,8 @@ _JOURNAL: Final = ".journal"
 
 
 class _Step(msgspec.Struct):
-    """One file's part. `old` is the second name of what was there; `new` the first name of what comes."""
+    """One file's part. `old` is the second name of what was there, `new` the first name of what
+    comes, both beside it."""
 
     path: str
     old: str | None
@@ -43,6 +49,48 @@ class _Journal(msgspec.Struct):
 _read_journal = msgspec.json.Decoder(_Journal).decode
 
 
+class _Folders:
+    """Open folders, by path. Closed when it is left."""
+
+    def __init__(self) -> None:
+        self._open: dict[Path, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for fd in self._open.values():
+            os.close(fd)
+
+    def of(self, path: Path, *, make: bool = False) -> int:
+        """The folder that a file is in. Raises OSError where it is none, or there is a link on the way;
+        FileNotFoundError where it is missing, unless it is to be made."""
+        folder = path.parent
+        if folder not in self._open:
+            self._open[folder] = _opened(folder, make=make)
+        return self._open[folder]
+
+
+def _opened(folder: Path, *, make: bool) -> int:
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open("/", flags)
+    for part in folder.parts[1:]:
+        above = fd
+        try:
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=above)
+            fd = os.open(part, flags, dir_fd=above)
+        finally:
+            os.close(above)
+    return fd
+
+
 class Applier:
     """Writes patches. `journals` is a folder of the agent's own, out of the commands' reach."""
 
@@ -53,38 +101,41 @@ class Applier:
         """Raises PatchFailed: then everything is as it was."""
         self.recover()
         placed = [Placed(c.path, disk.real(c.path), c.before, c.after) for c in changes]
-        for one in placed:
-            if read(one.real, one.shown) != one.before:
-                raise PatchFailed(
-                    f"'{one.shown}' was changed meanwhile: read it again, and write the patch anew."
-                )
-        if not placed:
-            return
+        with _Folders() as folders:
+            for one in placed:
+                if _now(one, folders) != one.before:
+                    raise PatchFailed(
+                        f"'{one.shown}' was changed meanwhile: read it again, and write the patch anew."
+                    )
+            if placed:
+                self._write(placed, folders)
+
+    def _write(self, placed: Sequence[Placed], folders: _Folders) -> None:
         journal = self._journals / f"{secrets.token_hex(8)}{_JOURNAL}"
         plan = _Journal([_step(one) for one in placed])
         try:
             plan.folders = _missing_folders(placed)
             self._journals.mkdir(parents=True, exist_ok=True)
-            _write(journal, msgspec.json.encode(plan))
+            _write_journal(journal, plan)
             for one, step in zip(placed, plan.steps, strict=True):
-                _prepare(one, step)
-            _write(journal, msgspec.json.encode(plan))
+                _prepare(one, step, folders)
+            _write_journal(journal, plan)
             for step in plan.steps:
-                _take_place(step)
-            _write(journal, msgspec.json.encode(msgspec.structs.replace(plan, done=True)))
-        except (OSError, PatchFailed) as e:
+                _take_place(step, folders)
+            plan.done = True
+            _write_journal(journal, plan)
+        except OSError as e:
+            plan.done = False
             _undo(plan)
             journal.unlink(missing_ok=True)
-            reason = e.strerror if isinstance(e, OSError) else str(e)
-            raise PatchFailed(
-                f"The patch could not be written: {reason}. Nothing was changed."
-            ) from e
+            told = f"The patch could not be written: {e.strerror}. Nothing was changed."
+            raise PatchFailed(told) from e
         except BaseException:
+            plan.done = False
             _undo(plan)
             journal.unlink(missing_ok=True)
             raise
-        for step in plan.steps:
-            _forget(step.old)
+        _undo(plan)
         journal.unlink(missing_ok=True)
 
     def recover(self) -> list[str]:
@@ -115,13 +166,9 @@ def _step(one: Placed) -> _Step:
     mark = secrets.token_hex(6)
     return _Step(
         str(one.real),
-        None if one.before is None else _beside(one.real, f"{mark}.old"),
-        None if one.after is None else _beside(one.real, f"{mark}.new"),
+        None if one.before is None else f".bascule-{mark}.old",
+        None if one.after is None else f".bascule-{mark}.new",
     )
-
-
-def _beside(path: Path, ending: str) -> str:
-    return str(path.with_name(f".bascule-{ending}"))
 
 
 def _missing_folders(placed: Sequence[Placed]) -> list[str]:
@@ -135,86 +182,116 @@ def _missing_folders(placed: Sequence[Placed]) -> list[str]:
     return list(missing)
 
 
-def _prepare(one: Placed, step: _Step) -> None:
+def _now(one: Placed, folders: _Folders) -> bytes | None:
+    """What is there."""
+    try:
+        return read(one.real.name, one.shown, folders.of(one.real))
+    except FileNotFoundError:
+        return None  # nor is its folder
+    except OSError as e:
+        raise PatchFailed(f"'{one.shown}' cannot be reached: {e.strerror}.") from None
+
+
+def _prepare(one: Placed, step: _Step, folders: _Folders) -> None:
     """The new content beside its place, with the old one's permissions."""
+    fd, name = folders.of(one.real, make=one.after is not None), one.real.name
     if step.old is not None:
         try:
-            Path(step.old).hardlink_to(one.real)
+            os.link(name, step.old, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
         except FileExistsError:
             raise
         except OSError:  # a file system without second names
-            shutil.copy2(step.path, step.old, follow_symlinks=False)
+            _copy(name, step.old, fd)
     if step.new is None or one.after is None:
         return
-    one.real.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(step.new)
-    _write(new, one.after, exclusive=True)
-    if step.old is not None:
-        about = one.real.lstat()
-        with contextlib.suppress(PermissionError):
-            os.chown(new, about.st_uid, about.st_gid)
-        new.chmod(about.st_mode & 0o7777)
-    step.inode = new.stat().st_ino
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_EXCL
+    mode = 0o666 if step.old is None else 0o600  # until it has the old one's
+    with os.fdopen(os.open(step.new, flags, mode, dir_fd=fd), "wb") as file:
+        new = file.fileno()
+        file.write(one.after)
+        file.flush()
+        if step.old is not None:
+            about = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            with contextlib.suppress(PermissionError):
+                os.fchown(new, about.st_uid, about.st_gid)
+            os.fchmod(new, about.st_mode & 0o7777)
+        os.fsync(new)
+        step.inode = os.fstat(new).st_ino
 
 
-def _take_place(step: _Step) -> None:
+def _copy(name: str, copy: str, fd: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_EXCL
+    with (
+        os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=fd), "rb") as source,
+        os.fdopen(os.open(copy, flags, 0o600, dir_fd=fd), "wb") as target,
+    ):
+        shutil.copyfileobj(source, target)
+        os.fchmod(target.fileno(), os.fstat(source.fileno()).st_mode & 0o7777)
+
+
+def _take_place(step: _Step, folders: _Folders) -> None:
+    path = Path(step.path)
+    fd = folders.of(path)
     if step.new is None:
-        Path(step.path).unlink()
+        os.unlink(path.name, dir_fd=fd)
     else:
-        Path(step.new).replace(step.path)
+        os.replace(step.new, path.name, src_dir_fd=fd, dst_dir_fd=fd)
 
 
-def _write(path: Path, data: bytes, *, exclusive: bool = False) -> None:
+def _write_journal(path: Path, journal: _Journal) -> None:
     """As a whole, and on the disk."""
-    target = path if exclusive else path.with_suffix(".part")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_EXCL if exclusive else os.O_TRUNC)
-    fd = os.open(target, flags, 0o666)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        file.write(msgspec.json.encode(journal))
         file.flush()
         os.fsync(file.fileno())
-    if not exclusive:
-        target.replace(path)
+    part.replace(path)
 
 
 # --- back
 
 
 def _undo(journal: _Journal) -> list[str]:
-    """In whatever state it is. The files that had been changed."""
+    """In whatever state it is; of one that is done, take away the second names. The files that had been
+    changed."""
     undone: list[str] = []
-    if journal.done:
-        for step in journal.steps:
-            _forget(step.old)
-        return undone
-    for step in reversed(journal.steps):
-        path = Path(step.path)
-        if step.old is not None and os.path.lexists(step.old):
-            kept = os.path.lexists(path) and os.path.samestat(path.lstat(), Path(step.old).lstat())
-            # What somebody else has put there meanwhile stays.
-            if not kept and (_is_new(step) or not os.path.lexists(path)):
+    with _Folders() as folders:
+        for step in reversed(journal.steps):
+            path = Path(step.path)
+            try:
+                fd = folders.of(path)
+            except OSError:
+                continue  # the folder is not there, or something else has its name
+            if not journal.done and _undo_step(step, path.name, fd):
                 undone.append(step.path)
-                Path(step.old).replace(path)
-            _forget(step.old)
-        elif step.old is None and _is_new(step):
-            undone.append(step.path)
-            path.unlink(missing_ok=True)
-        _forget(step.new)
-    for folder in reversed(journal.folders):
-        with contextlib.suppress(OSError):
-            Path(folder).rmdir()
+            for name in (step.old, step.new):
+                if name is not None:
+                    with contextlib.suppress(OSError):
+                        os.unlink(name, dir_fd=fd)
+        for folder in () if journal.done else reversed(journal.folders):
+            with contextlib.suppress(OSError):
+                os.rmdir(Path(folder).name, dir_fd=folders.of(Path(folder)))
     return undone
 
 
-def _is_new(step: _Step) -> bool:
-    """Whether what stands at the path is what this patch has put there."""
+def _undo_step(step: _Step, name: str, fd: int) -> bool:
+    """Whether there was something to undo. What somebody else has put there meanwhile stays."""
+    here, old = _about(name, fd), None if step.old is None else _about(step.old, fd)
+    new = here is not None and here.st_ino == step.inode
+    if step.old is not None and old is not None:
+        kept = here is not None and os.path.samestat(here, old)
+        if kept or not (new or here is None):
+            return False
+        os.replace(step.old, name, src_dir_fd=fd, dst_dir_fd=fd)
+        return True
+    if step.old is None and new:
+        os.unlink(name, dir_fd=fd)
+        return True
+    return False
+
+
+def _about(name: str, fd: int) -> os.stat_result | None:
     try:
-        return step.inode is not None and Path(step.path).lstat().st_ino == step.inode
+        return os.stat(name, dir_fd=fd, follow_symlinks=False)
     except OSError:
-        return False
-
-
-def _forget(path: str | None) -> None:
-    if path is not None:
-        with contextlib.suppress(OSError):
-            Path(path).unlink()
+        return None

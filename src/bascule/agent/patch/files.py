@@ -22,6 +22,7 @@ class Disk:
 
     def __init__(self, folder: Path) -> None:
         self._folder: Final = Path(os.path.realpath(folder))
+        self._real: dict[str, Path] = {}
 
     def located(self, sections: Sequence[Section]) -> list[Section]:
         """The sections with such paths. Raises PatchFailed for a link that would be deleted or moved."""
@@ -41,27 +42,32 @@ class Disk:
         return located
 
     def real(self, path: str) -> Path:
-        """Where it is, all links followed."""
-        return Path(os.path.realpath(self._folder / path))
+        """Where it is, all links followed: as it was when this was first asked, whatever becomes of the
+        links."""
+        if path not in self._real:
+            self._real[path] = Path(os.path.realpath(self._folder / path))
+        return self._real[path]
 
     def read(self, path: str) -> bytes | None:
         return read(self.real(path), path)
 
     def _name(self, path: str) -> str:
         real = self.real(path)
-        return (
-            str(real.relative_to(self._folder)) if real.is_relative_to(self._folder) else str(real)
-        )
+        inside = real.is_relative_to(self._folder)
+        name = str(real.relative_to(self._folder) if inside else real)
+        self._real[name] = real
+        return name
 
     def _refuse_link(self, path: str, what: str) -> None:
         if (self._folder / path).is_symlink():
             raise PatchFailed(f"'{path}' cannot be {what}: it is a symbolic link.")
 
 
-def read(real: Path, shown: str) -> bytes | None:
-    """A regular file's bytes; None if nothing is there. Raises PatchFailed."""
+def read(real: Path | str, shown: str, folder: int | None = None) -> bytes | None:
+    """A regular file's bytes; None if nothing is there. `folder` is an open one, for a name in it.
+    Raises PatchFailed."""
     try:
-        fd = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except FileNotFoundError:
         return None
     except OSError as e:

@@ -2,11 +2,10 @@
 
 import asyncio
 import secrets
-import time
 from typing import Final
 
 from bascule.agent.processes.output import Cleaner
-from bascule.agent.processes.process import Heard, Process, Streams, end_marked, kill_marked, start
+from bascule.agent.processes.process import Heard, Process, Streams, end_marked, start
 from bascule.services.sandbox import Prepared
 
 MAX_RUNNING: Final = 64
@@ -25,7 +24,6 @@ class Running:
         self.number: Final = number
         self.process: Final = process
         self.cleaner: Final = Cleaner()
-        self.began: Final = time.monotonic()
         self.confined = True
         """Whether it runs within the boundary of the session."""
         self.empty_polls = 0
@@ -83,10 +81,3 @@ class Commands:
         await asyncio.gather(*(one.process.stop() for one in running))
         if self._last:
             await end_marked(self._mark)
-
-    def kill(self) -> None:
-        """The same at once, where nothing can be waited for."""
-        for one in self._running.values():
-            one.process.kill()
-        if self._last:
-            kill_marked(self._mark)

@@ -95,11 +95,6 @@ class Process:
         if not await self.wait(_GRACE_SECONDS):
             self._finish()
 
-    def kill(self) -> None:
-        """The same at once, where nothing can be waited for."""
-        self._signal(signal.SIGKILL)
-        kill_marked(self._mark)
-
     def _signal(self, number: int) -> None:
         pid = None if self._transport is None else self._transport.get_pid()
         if pid is None or self.exit_code is not None:

@@ -36,9 +36,9 @@ class ShellCall(LocalHandler):
         cwd = folder(invocation, None)
         if len(commands) == 1:
             return await action(RunCommand(argv=shell(commands[0]), cwd=cwd, script=commands[0]))
-        # They are judged together: the strictest word on any of them counts.
         together = "\n".join(commands)
-        return RunCommand(argv=shell(together), cwd=cwd, script=together)
+        each = tuple(shell(command) for command in commands)
+        return RunCommand(argv=shell(together), cwd=cwd, script=together, each=each)
 
     async def handle(self, invocation: ToolInvocation) -> ToolOutput:
         asked = _payload(invocation)
